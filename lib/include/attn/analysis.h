@@ -205,13 +205,13 @@ typedef struct attn_head_measures {
      * - 1). NaN unless across is true and L > 1. */
     double aligned;
     double aligned_uniform; /* the same under uniform attention */
-    /* Whether across is true and the keys of the rows' largest weights are in order. Rows of
-     * special tokens (attn_measure_options.query_special) are left out. Keys in order step back
-     * only where two neighbouring rows exchange two keys at most max(1, S / 8) apart (`exchanges`
-     * times, at most once in four rows). They begin in the first quarter of the keys and end in the
-     * last one. There are at least 0.8 times as many different keys as the smaller of the number of
-     * rows and S. S counts the keys from the first visible one to the last. Fewer than three rows
-     * or keys are never in order. */
+    /* True if across is true and the keys of the rows' largest weights are in order. Rows of
+     * special tokens (attn_measure_options.query_special) are left out. Keys in order rise from row
+     * to row, except where two neighbouring rows exchange two keys at most max(1, S / 8) apart.
+     * This happens `exchanges` times, at most once in four rows. The keys begin in the first
+     * quarter of all keys and end in the last one. The number of different keys is at least 0.8
+     * times the number of rows or S, whichever is smaller; S counts the keys from the first visible
+     * one to the last. Fewer than three rows or keys are never in order. */
     bool ordered;
     size_t exchanges;
 } attn_head_measures;
@@ -344,8 +344,8 @@ attn_status attn_value_norm_source(const attn_weight_source *source, const doubl
 typedef struct attn_head_sum {
     double sum;       /* sum of the cells */
     double magnitude; /* sum of their absolute values */
-    double largest;   /* the first cell of largest magnitude, with its sign; 0 if all are 0 */
-    size_t row, col;  /* where it is */
+    double largest;   /* the first cell of largest magnitude, with its sign; 0 if all cells are 0 */
+    size_t row, col;  /* its row and column */
     size_t rows;      /* number of rows that are no padding */
 } attn_head_sum;
 /* Computes the sums of all heads. *out is [batches * heads] in the arena, ordered by batch entry,
@@ -358,14 +358,14 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
 
 /* --- in words --- */
 
-/* The name of what a head looks at. Rules are tried in a fixed order, and the first that fits names
- * the pattern. "alignment" names cross-attention in which at least 0.6 of the mass lies near the
- * line from the first query and key to the last (attn_head_measures.aligned), and at least 1.5
- * times as much as under uniform attention. It also names cross-attention whose largest weights are
- * in order (attn_head_measures.ordered) and have a mean of at least 0.8, or 0.85 with exchanges.
- * Between related sequences, such as a sentence and its translation, such a head connects the words
- * that belong together. "duplicate token", "induction" and "structural" name only heads whose
- * queries and keys are the same sequence. */
+/* The name of a head's attention pattern. Rules are tried in a fixed order, and the first that fits
+ * names the pattern. The name "alignment" has two rules, both for cross-attention. By the first one
+ * at least 0.6 of the mass lies near the line from the first query and key to the last
+ * (attn_head_measures.aligned), and this is at least 1.5 times as much as under uniform attention.
+ * By the second one the largest weights are in order (attn_head_measures.ordered), and their mean
+ * is at least 0.8, or 0.85 with exchanges. Between related sequences, such as a sentence and its
+ * translation, such a head connects the words that belong together. "duplicate token", "induction"
+ * and "structural" name only heads whose queries and keys are the same sequence. */
 typedef struct attn_pattern_name {
     /* "previous token", "alignment", "punctuation", a class's name, …; "uniform" for a normalized
      * entropy above 0.98; "nearly uniform" above 0.9, if no other rule fits; else

@@ -8,11 +8,11 @@
  * S keys (cached ones included), P cached keys, E width of a head, Ev width of a value. Query head
  * h uses key/value head h / (Hq / Hkv).
  *
- * A cell of the weights is computed in this order: score (mixed over the heads if asked), scale, softcap c * tanh(s / c), additive
- * parts (positions, float masks), hidden cells become -infinity, softmax (a sink logit is part of
- * the denominator) or another normaliser, dropout. The weights are then multiplied by the values. A row that sees no key
- * gives zero output, zero weights and the logsumexp -infinity, or the sink logit if there is a
- * sink.
+ * A cell of the weights is computed in this order: score (a mix of all heads if `mix` asks for it),
+ * scale, softcap c * tanh(s / c), additive parts (positions, float masks), hidden cells become
+ * -infinity, softmax (a sink logit is part of the denominator) or another normaliser, dropout. The
+ * weights are then multiplied by the values. A row that sees no key gives zero output, zero weights
+ * and the logsumexp -infinity, or the sink logit if there is a sink.
  *
  * Four steps make an operation:
  *
@@ -73,20 +73,21 @@ typedef struct attn_inputs {
     double softcap;         /* c of the softcap, above 0; 0: no softcap */
     attn_score score;       /* forms.h; all zero: scaled dot product */
     attn_position position; /* forms.h; all zero: none */
-    /* A second kind of position, all zero: none. It changes the scores (ALIBI, T5, RELATIVE, SHAW,
-     * DISENTANGLED) beside a `position` that changes queries and keys (ROTARY, SINUSOIDAL, LEARNED)
-     * or is none. Tables of SHAW and DISENTANGLED multiply rotated queries and keys. */
+    /* A second kind of position, which changes the scores (ALIBI, T5, RELATIVE, SHAW,
+     * DISENTANGLED). All zero: there is none. `position` is then of a kind that changes queries and
+     * keys (ROTARY, SINUSOIDAL, LEARNED), or none. The tables of SHAW and DISENTANGLED multiply
+     * queries and keys after their rotation. */
     attn_position score_position;
     attn_normalizer normalizer; /* forms.h; all zero: softmax */
-    /* forms.h; all zero: none. mix.logits: only for the scores scaled_dot and dot, and not with the
-     * positions SHAW and DISENTANGLED. A score is then a product of Hkv * E numbers, and NaN in the
-     * query or key of a head counts as seen if any head sees it.
+    /* Mixing of heads (forms.h); all zero: none. mix.logits requires the score scaled_dot or dot,
+     * and excludes the positions SHAW and DISENTANGLED. A score is then a product of Hkv * E
+     * numbers, and NaN in the query or key of a head counts as seen if any head sees it.
      *
-     * mix.weights and subtract: not with position.value_table, and with projections only if the number
-     * of output heads is Hq. A head then multiplies its weights by all values that its output heads use:
-     * with mix.weights all Hv value heads, so an output takes Hv times the operations and memory, and NaN
-     * in a value counts as seen if any of these heads sees it. A mixed weight takes the operations of Hq
-     * weights, or of two. */
+     * mix.weights and subtract exclude position.value_table. With projections they require that the
+     * number of output heads is Hq. A head then multiplies its weights by all values that its
+     * output heads use. With mix.weights these are all Hv value heads, so an output takes Hv times
+     * the operations and memory, and NaN in a value counts as seen if any of these heads sees it. A
+     * mixed weight takes the operations of Hq weights, or of two weights with `subtract`. */
     attn_mix mix;
     attn_subtract subtract;
     /* The positions of queries [L], [1, L] or [B, L] and of keys, cached ones first, [S], [1, S] or
@@ -95,12 +96,12 @@ typedef struct attn_inputs {
      * a table. Rank 0: query i has the position i + query_offset, and key j the position j. Masks
      * count rows, unless mask.query_positions or mask.key_positions says otherwise. */
     attn_tensor query_positions, key_positions;
-    /* sinks and scales are numbers by row: [Hq], one for each head, or a shape of 2 or more axes that
-     * is broadcast to that of the logsumexp, [.., Hq, L]. [1, L] has one for each query. With one
-     * head, [L] too has one for each query.
+    /* `sinks` and `scales` hold numbers for rows. [Hq] has one number for each head. A shape of 2
+     * or more axes is broadcast to that of the logsumexp, [.., Hq, L]; so [1, L] has one number for
+     * each query. With one head, [L] has one for each query too.
      *
-     * A sink is a logit that is added to the softmax denominator only, or takes a weight of sparsemax
-     * or entmax. The other normalisers have no sinks. */
+     * A sink is a logit that is added to the softmax denominator only. With sparsemax or entmax it
+     * takes a weight of its own. The other normalisers have no sinks. */
     attn_tensor sinks;
     attn_tensor scales; /* factors of the scores of each row, in place of `scale` (Llama 4) */
     double dropout_p;   /* probability with which a weight is set to 0, below 1; 0: none */
@@ -116,14 +117,14 @@ typedef struct attn_inputs {
      * leave the index on this axis out */
     bool one_query;
     bool score_gradients; /* true: a backward pass also computes attn_gradients.scores */
-    /* For a backward pass: the gradient of the loss with respect to the logsumexp, with the shape
-     * of the logsumexp; a z-loss has one. Rank 0: it is 0. */
+    /* For a backward pass: the gradient of the loss with respect to the logsumexp, in the shape of
+     * the logsumexp. A z-loss has such a gradient. Rank 0: the gradient is 0. */
     attn_tensor grad_logsumexp;
     bool allow_nonfinite;     /* true: NaN and infinity are accepted; false: ATTN_ENONFINITE */
     attn_precision precision; /* isa.h; float64 tensors and gradients require ATTN_PRECISION_FP32 */
     const char *kernel;       /* name of the kernel table; NULL: the chosen one (isa.h) */
-    /* attn_attention_new mixes heads on the threads of `pool` until `control` stops it; no other
-     * function reads these two. NULL: on the calling thread, and never. */
+    /* Only attn_attention_new reads these two. It mixes heads on the threads of `pool` (NULL: on
+     * the calling thread) and stops when `control` says so (NULL: never). */
     attn_pool *pool;
     const attn_control *control;
 } attn_inputs;
@@ -140,13 +141,13 @@ typedef struct attn_attention_dims {
     size_t B, Hq, Hkv, L, S, past, E, Ek, Ev;
     size_t Ho; /* heads of output and weights; Hq unless weights are mixed */
     size_t Hv; /* value heads; Hkv unless weights are mixed */
-    /* numbers of a value by which a head multiplies its weights: Ev, or more if weights are mixed */
+    /* width of the values that a head multiplies by its weights: Ev, or more if weights are
+     * mixed */
     size_t value_width;
     size_t factors;   /* elements of the matrix that mixes weights, [Ho, reads]; 0: none */
     size_t reads;     /* heads whose weights an output head reads */
-    attn_pairs pairs; /* which heads these are; ATTN_PAIRS_UNSTATED: all */
-    /* length of the product that makes a score: E, A for additive forms, Hkv * E if heads are
-     * mixed */
+    attn_pairs pairs; /* which heads an output head reads; ATTN_PAIRS_UNSTATED: all */
+    /* number of terms in a score: E, A for additive forms, Hkv * E if heads are mixed */
     size_t score_width;
     size_t mixed; /* elements of the matrix that mixes the scores of heads; 0: none */
     /* different pairs of (key, value) batch entries: B, or 1 if all queries share them */
@@ -175,9 +176,9 @@ typedef struct attn_attention_dims {
      * mask has no such pattern, or taking them separately would not save
      * time. */
     int64_t stride, near;
-    /* By the mask alone, a query sees at most `reach` consecutive keys and, besides, the first
-     * first_keys keys; the first queries of a global pattern see more. 0: there is no such bound
-     * below S. With `stride`, the bound holds for the keys that are near. */
+    /* By the mask alone, a query sees at most the first first_keys keys and `reach` consecutive
+     * keys. The first queries of a global pattern see more. 0: there is no such bound below S. With
+     * `stride`, the bound holds for the keys that are near. */
     size_t reach, first_keys;
     int output_rank, weights_rank, rows_rank;
     /* shape of the output: that of query, in its layout, with Ev for E */
@@ -216,7 +217,7 @@ typedef struct attn_cost {
      * of weights and values. A multiply-add counts as 2, a tanh as 1. */
     double operations;
     size_t work_bytes; /* bytes of scratch memory and packed operands */
-    /* the part of work_bytes that attn_attention_new takes; the rest is the run's */
+    /* the part of work_bytes that attn_attention_new takes; attn_attention_run takes the rest */
     size_t operation_bytes;
     size_t result_bytes; /* bytes of the results */
     /* Bytes that a run needs in addition to work_bytes if it meets NaN, infinity or an overflow and
@@ -260,8 +261,8 @@ static inline attn_attention_dims attn_attention_map_dims(const attn_attention_d
 
 typedef struct attn_attention attn_attention;
 
-/* A rectangle of the [L, S] matrix of one head (of weights: one of Ho, else one of Hq): rows row … row + rows - 1 and columns (keys) col …
- * col + cols - 1. */
+/* A rectangle of the [L, S] matrix of one head: rows row … row + rows - 1 and columns (keys) col …
+ * col + cols - 1. `head` is one of Ho heads if the cells are weights, else one of Hq. */
 typedef struct attn_range {
     size_t batch, head, row, rows, col, cols;
 } attn_range;
@@ -269,13 +270,13 @@ typedef struct attn_range {
 /* Checks values and compiles masks. The operation is in the arena; the tensors of the inputs must
  * outlive it. Errors: those of attn_attention_shape, now also for position tables and masks;
  * ATTN_EVALUE and ATTN_ESEMANTICS (attn_mask_new); ATTN_ENOMEM; ATTN_ECANCELED and ATTN_EDEADLINE
- * (in->control). err->where names the field as in
- * JSON requests ("mask_fill/value", "position/table"). A visible NaN or infinity is found later, by
- * attn_attention_run: ATTN_ENONFINITE with err->where = "key/0/3/1". */
+ * (in->control). err->where names the field as in JSON requests ("mask_fill/value",
+ * "position/table"). A visible NaN or infinity is found later, by attn_attention_run:
+ * ATTN_ENONFINITE with err->where = "key/0/3/1". */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err);
-/* What output head g reads with its factor number n < dims.reads: a head, and where in a row of
- * head_outputs the values of g begin. Only if weights are mixed. */
+/* A head that output head g reads, for its factor number n < dims.reads, and the column at which
+ * the values of g begin in a row of head_outputs. Only if weights are mixed. */
 typedef struct attn_head_read {
     size_t head, column;
     double factor;
@@ -315,12 +316,12 @@ typedef struct attn_stats {
 /* The results of a run, in the arena. A tensor that was not wanted has rank 0. Elements have the
  * type dims.result; present_key and present_value have the type in which the operation computes.
  * Hidden scores are -infinity, and so is the logsumexp of a row that sees no key. The logsumexp of
- * another normaliser than softmax is NaN. Mixed weights have no logsumexp: it is that of each head
- * before. */
+ * another normaliser than softmax is NaN. If weights are mixed, the logsumexp is that of each head
+ * before the mixing. */
 typedef struct attn_results {
     attn_tensor output, weights, weights_dropped, logsumexp, scores, present_key, present_value;
-    /* If weights are mixed, with the output: the products of the weights of each head and its wide
-     * values, [B, Hq, L, dims.value_width], from which gradients are computed. */
+    /* The products of the weights of each head and its values, [B, Hq, L, dims.value_width].
+     * Gradients are computed from them. Only if weights are mixed and the output is wanted. */
     attn_tensor head_outputs;
     attn_stats stats;
     size_t hidden_rows; /* rows that see no key, over all batch entries and heads */
@@ -359,9 +360,10 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const att
                                       const attn_control *control, attn_arena *arena,
                                       attn_tensor *out, attn_error *err);
 
-/* Computes the sum of each row of weights [batch.., Ho, L, S] in double, *out [batch.., Ho, L] in the
- * arena. A sum is 1, or less with a sink, or 0 for a row that sees no key; with
- * sigmoid, relu and relu_squared any number from 0 on, and with mixed weights any number. `weights` is a dense result of a run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Computes the sum of each row of weights [batch.., Ho, L, S] in double, *out [batch.., Ho, L] in
+ * the arena. A sum is 1, or less with a sink, or 0 for a row that sees no key; with sigmoid, relu
+ * and relu_squared any number from 0 on, and with mixed weights any number. `weights` is a dense
+ * result of a run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_attention_row_sums(const attn_attention_dims *dims, const attn_tensor *weights,
                                     const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);
@@ -383,10 +385,10 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
                                            attn_tensor *out, attn_error *err);
 
 /* Checks results: computes n random rows (chosen by attn_rng with `seed`) again, in double, from
- * the inputs. output_error is the largest difference of the output, relative to the largest
- * magnitude of value (if that is finite), times the sum of the row's weights if it is above 1. logsumexp_error is the largest difference of the
- * logsumexp. The run must have had ATTN_WANT_OUTPUT. Errors: ATTN_ENOMEM, ATTN_ECANCELED,
- * ATTN_EDEADLINE. */
+ * the inputs. output_error is the largest difference of the output. It is relative to the largest
+ * magnitude of value (if that is finite), multiplied by the sum of the row's weights where this sum
+ * is above 1. logsumexp_error is the largest difference of the logsumexp. The run must have had
+ * ATTN_WANT_OUTPUT. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 typedef struct attn_verification {
     size_t rows;
     double output_error, logsumexp_error;

@@ -1,5 +1,5 @@
-/* Forms of scores, positions and normalisers. Sizes are those of attention.h; A is the score width, m the
- * largest distance of a table of relative positions.
+/* Forms of scores, positions and normalisers. Sizes are those of attention.h; A is the score width,
+ * m the largest distance of a table of relative positions.
  *
  * Scores of a query q (width Eq) and a key k (width Ek):
  *
@@ -127,10 +127,12 @@ typedef struct attn_rotary_scaling {
     double factor;                            /* f, 1 or more; 0: 1 */
     int64_t original_max_position_embeddings; /* M; all but LINEAR */
     double beta_fast, beta_slow;              /* YARN; 0: 32 and 1 */
-    double mscale,
-        mscale_all_dim; /* YARN: cosines and sines are multiplied by (0.1 mscale ln f + 1)
-                                    * / (0.1 mscale_all_dim ln f + 1); 0: not so */
-    bool rounded_off;   /* YARN: the two pairs are real numbers; false: they are rounded outwards */
+    /* YARN: cosines and sines are multiplied by
+     * (0.1 mscale ln f + 1) / (0.1 mscale_all_dim ln f + 1); 0: they are not */
+    double mscale, mscale_all_dim;
+    /* YARN: the pairs at which r begins and ends to rise are real numbers; false: they are rounded
+     * outwards */
+    bool rounded_off;
     double low_freq_factor, high_freq_factor; /* LLAMA3; 0: 1 and 4 */
     attn_tensor short_factor, long_factor;    /* LONGROPE: [dims / 2] */
     double attention_factor; /* YARN, LONGROPE: multiplies cosines and sines; 0: as stated above */
@@ -138,8 +140,8 @@ typedef struct attn_rotary_scaling {
 
 /* Rotary positions in two or more dimensions: every pair turns by the position of the row on one
  * axis, such as time, height or width. Wang et al. 2024, "Qwen2-VL", section 2.1 (M-RoPE); Heo et
- * al. 2024, "Rotary position embedding for vision transformer", section 3.2 (axial). Present if
- * `pairs` is. There are at most ATTN_ROTARY_AXES axes. */
+ * al. 2024, "Rotary position embedding for vision transformer", section 3.2 (axial). The axes are
+ * present if `pairs` is. There are at most ATTN_ROTARY_AXES axes. */
 #define ATTN_ROTARY_AXES 16
 typedef struct attn_rotary_axes {
     attn_tensor pairs; /* [dims / 2], integers: the axis of each pair */
@@ -147,8 +149,8 @@ typedef struct attn_rotary_axes {
      * S]: real numbers or integers. -infinity and ATTN_NO_POSITION: pairs of this axis do not turn
      * in this row. */
     attn_tensor query_positions, key_positions;
-    /* [axes], or absent. If it is not 0, pair k among the n pairs of this axis has the frequency
-     * base^(-k/n); else pair t of all has theta_t. */
+    /* [axes], or absent. If the base of an axis is not 0, pair k among the n pairs of this axis has
+     * the frequency base^(-k/n). If it is 0, pair t of all pairs has theta_t. */
     attn_tensor bases;
 } attn_rotary_axes;
 
@@ -169,7 +171,7 @@ typedef struct attn_position {
     attn_rotary rotary;
     double base;    /* ROTARY: base of the angles; 0: 10,000 */
     attn_past past; /* ROTARY: what past_key holds */
-    int64_t dims;   /* ROTARY: how many coordinates are rotated, even; 0: those from `start` on */
+    int64_t dims;   /* ROTARY: how many coordinates are rotated, even; 0: all from `start` on */
     int64_t start;  /* ROTARY: the first rotated coordinate */
     /* ROTARY: [dims / 2], the angle of each pair per position, instead of base^(-2t/dims). `dims` is
      * 0 or twice their number. A pair of frequency 0 stays as it is. */
@@ -181,9 +183,9 @@ typedef struct attn_position {
     double factor; /* ROTARY: multiplies the rotated coordinates, beside attention_factor; 0: 1 */
     /* SINUSOIDAL, LEARNED: the probability, below 1, with which an element of an input plus its
      * encoding is set to 0; the others are divided by 1 - p. Element i of the query, in row-major
-     * order, is dropped if attn_rng_uniform(seed, i) < p. Key and value have seeds of their own;
-     * but one that is the same tensor as an input before it (query, key, value) has the seed of
-     * that input. Gradients require 0. */
+     * order, is dropped if attn_rng_uniform(seed, i) < p. Key and value have seeds of their own.
+     * But if a tensor is given twice in the order query, key, value, both inputs have the seed of
+     * the first. Gradients require 0. */
     double dropout_p;
     uint64_t dropout_seed;
 } attn_position;
@@ -228,7 +230,7 @@ static inline bool attn_normalizer_sums_to_1(attn_normalizer_kind kind) {
 /* A normaliser and its parameters. */
 typedef struct attn_normalizer {
     attn_normalizer_kind kind; /* default ATTN_NORMALIZER_softmax */
-    /* sigmoid: [Hq], or [1] for all heads; absent: 0. The paper begins with -log(S). */
+    /* sigmoid: [Hq], or [1] for all heads; absent: 0. The paper starts training with -log(S). */
     attn_tensor bias;
     /* relu, relu_squared: above 0; 0: the number of keys that the row sees, which is the length of
      * the sequence in the paper */
@@ -237,18 +239,19 @@ typedef struct attn_normalizer {
     double alpha;
 } attn_normalizer;
 
-/* Mixing of heads, "talking heads"; Shazeer, Lan, Cheng, Ding and Hou 2020, section 4; Touvron et al.
- * 2021 (CaiT), section 2. With r_h(i, j) the raw score of head h and W_h(i, j) its weight,
+/* Mixing of heads, "talking heads"; Shazeer, Lan, Cheng, Ding and Hou 2020, section 4; Touvron et
+ * al. 2021 (CaiT), section 2. With r_h(i, j) the raw score of head h and W_h(i, j) its weight,
  *
  *   raw score of head g      =  sum over h of logits[g][h] r_h(i, j)
  *   weight of output head g  =  sum over h of weights[g][h] W_h(i, j)
  *
  * The first axis is the mixed head and the second one the head that is read, as in the weight of a
- * torch.nn.Linear over the heads; the matrices P_l and P_w of the paper are their transposes. All that
- * follows the raw score up to the weight W_g is that of the mixed head: scale, softcap, biases, masks,
- * sinks, normaliser and dropout. So what a mask hides stays hidden. Output and weights have G heads;
- * scores and logsumexp are those of the Hq heads before their weights are mixed. Output head g uses
- * value head g / (G / Hv), where the number Hv of value heads divides G. */
+ * torch.nn.Linear over the heads; the matrices P_l and P_w of the paper are their transposes. Every
+ * step between the raw score and the weight W_g is that of the mixed head: scale, softcap, biases,
+ * masks, sinks, normaliser and dropout. So a cell that a mask hides stays hidden. Output and
+ * weights have G heads; scores and logsumexp are those of the Hq heads before their weights are
+ * mixed. Output head g uses value head g / (G / Hv), where the number Hv of value heads divides
+ * G. */
 typedef struct attn_mix {
     attn_tensor logits;  /* [Hq, Hq]; rank 0: each head has its own scores */
     attn_tensor weights; /* [G, Hq], neither 0; rank 0: each head has its own weights */
@@ -265,9 +268,10 @@ typedef enum attn_pairs {
  *
  *   weight of output head g  =  W_first(i, j) - lambda_g W_second(i, j)
  *
- * for the two heads of pair g, G = Hq / 2. Otherwise as attn_mix.weights. The paper's code has adjacent
- * heads, DiffLlama of the library transformers halves. Both have values twice as wide as a key. The
- * paper's norm of each output head and its factor 1 - lambda_init are not part of it. */
+ * where first and second are the two heads of pair g, and G = Hq / 2. In all else it works as
+ * attn_mix.weights. The paper's code pairs adjacent heads; DiffLlama of the library transformers
+ * pairs halves. Both have values twice as wide as a key. The paper's norm of each output head and
+ * its factor 1 - lambda_init are not part of it. */
 typedef struct attn_subtract {
     attn_tensor lambda; /* [1] or [G]; rank 0: nothing is subtracted */
     attn_pairs pairs;   /* required */

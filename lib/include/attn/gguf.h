@@ -32,7 +32,9 @@ typedef enum attn_gguf_type {
     ATTN_GGUF_F32,
     ATTN_GGUF_BOOL,
     ATTN_GGUF_TEXT,
-    ATTN_GGUF_ARRAY, /* no value that is read has this type: attn_gguf_value.array instead */
+    /* of an array in the file; attn_gguf_value then has the type of its elements, and `array`
+     * set */
+    ATTN_GGUF_ARRAY,
     ATTN_GGUF_U64,
     ATTN_GGUF_I64,
     ATTN_GGUF_F64,
@@ -46,7 +48,7 @@ typedef struct attn_gguf_text {
 
 typedef struct attn_gguf_value {
     const char *key;     /* UTF-8, such as "llama.block_count" */
-    attn_gguf_type type; /* of the value, or of the elements of an array */
+    attn_gguf_type type; /* type of the value, or of the elements of an array */
     bool array;
     size_t count;                /* elements of an array; else 1 */
     const void *numbers;         /* [count], unaligned; NULL for texts */
@@ -59,7 +61,7 @@ typedef struct attn_gguf_tensor {
     size_t dims[ATTN_MAX_RANK]; /* the innermost last, as everywhere in this library */
     const char *type;           /* "F32", "Q4_1", … */
     const struct attn_block_format
-        *format;      /* what attn_gguf_widen and the library's products use */
+        *format;      /* format of the blocks, for attn_gguf_widen and the library's products */
     const void *data; /* row-major, whole rows of blocks */
     size_t bytes;     /* size of data */
 } attn_gguf_tensor;
@@ -96,12 +98,12 @@ bool attn_is_gguf(const void *data, size_t size);
 /* Finds a value by its key. NULL: there is none. */
 const attn_gguf_value *attn_gguf_find(const attn_gguf *file, const char *key);
 
-/* Gives element i < value->count of a number or bool. attn_gguf_count wants an integer that is not
- * negative and at most SIZE_MAX. They return false if the value is of another kind, and NULL is no
- * value. */
+/* Gives element i < value->count of a number or bool. attn_gguf_count accepts only integers from 0
+ * to SIZE_MAX. Both return false if `value` is of another kind, or NULL. */
 bool attn_gguf_number(const attn_gguf_value *value, size_t i, double *out);
 bool attn_gguf_count(const attn_gguf_value *value, size_t i, size_t *out);
-/* Gives a text that is no array. Returns false if the value is of another kind, or NULL. */
+/* Gives the text of a value that is no array. Returns false if the value is of another kind, or
+ * NULL. */
 bool attn_gguf_text_of(const attn_gguf_value *value, attn_gguf_text *out);
 
 /* Widens `count` values of a tensor to float32, beginning with value `first` in row-major order.

@@ -10,12 +10,12 @@
  * normaliser than softmax, P_ij = f(Z_ij - t_i), and dZ_ij = f'_ij (dP_ij - m_i): m_i is the mean
  * of dP in row i with the weights f', or 0 if no threshold t makes the row sum to 1.
  *
- * If weights are mixed with the factors F, output head g is the sum over h of F_gh O_h, so dO_h is the
- * sum over g of F_gh dO_g, and dF_gh = dO_g . O_h.
+ * If weights are mixed with the factors F, output head g is the sum over h of F_gh O_h, so dO_h is
+ * the sum over g of F_gh dO_g, and dF_gh = dO_g . O_h.
  *
- * (Dao et al., "FlashAttention", 2022, appendix B.2.) The weights P are computed again from the
- * maximum and the sum of each row, so memory grows with L + S and not with L x S, unless dZ itself
- * is wanted. */
+ * The weights P are computed again from the maximum and the sum of each row (Dao et al.,
+ * "FlashAttention", 2022, appendix B.2). So memory grows with L + S and not with L x S, unless dZ
+ * itself is wanted. */
 #ifndef ATTN_GRADIENTS_H
 #define ATTN_GRADIENTS_H
 
@@ -33,9 +33,10 @@ extern "C" {
 typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
     attn_tensor sinks, scales;
-    attn_tensor normalizer_bias;         /* of normalizer.bias, if it is given */
-    attn_tensor mix_logits, mix_weights; /* of mix.logits and mix.weights, if they are given */
-    attn_tensor subtract_lambda;         /* of subtract.lambda, if it is given */
+    attn_tensor normalizer_bias; /* gradient of normalizer.bias, if that is given */
+    /* gradients of mix.logits and mix.weights, if they are given */
+    attn_tensor mix_logits, mix_weights;
+    attn_tensor subtract_lambda; /* gradient of subtract.lambda, if that is given */
     attn_tensor scores; /* dZ, with the shape of the weights; only with inputs.score_gradients */
     /* [mask layer] gradients of the tensors that are added to the scores (attn_layer_is_added) */
     attn_tensor bias[ATTN_MASK_LAYERS];
@@ -49,17 +50,17 @@ typedef struct attn_gradients {
  * with these bits `want`, which include ATTN_WANT_CELLS; want = 0: after any other run. For
  * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
  * elements of all mask layers that are added to the scores, plus the number of weights if the
- * gradients of scores are wanted. fallback_bytes are those of a second attempt in double.
- * ATTN_ELIMIT: a size overflows. */
+ * gradients of scores are wanted. fallback_bytes counts a second attempt in double. ATTN_ELIMIT: a
+ * size overflows. */
 attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 size_t bias_elements, size_t slots, attn_cost *out,
                                 attn_error *err);
 
 /* Computes the gradients from grad_output, the gradient of a loss with respect to the output.
- * grad_output has the shape of the output and a floating-point type; of rank 0 it stands for zeros,
- * for a loss of the logsumexp alone. `results` are those of a run
- * with ATTN_WANT_OUTPUT. The shapes alone decide the order of summation, so any pool gives the same
- * bytes. Only one thread at a time may call it for an operation.
+ * grad_output has the shape of the output and a floating-point type. Rank 0 stands for zeros, if
+ * the loss depends on the logsumexp alone. `results` are those of a run with ATTN_WANT_OUTPUT. The
+ * shapes alone decide the order of summation, so any pool gives the same bytes. Only one thread at
+ * a time may call it for an operation.
  *
  * - Dropout: the gradients are those of the computed output.
  * - Finite fill: a score that a fill replaces has no gradient for query, key and mask layers.

@@ -14,9 +14,10 @@
  *   separated   2 n random tokens of which every eighth is a separator
  *
  * Separators are tokens of punctuation, line breaks, and special tokens but the first token of a
- * sequence (Clark et al., "What Does BERT Look At?", 2019). A text has those whose characters are
- * all ASCII punctuation or white space with a line break; probes take those of . , ; : ! ? and the line break
- * that are tokens of the model, and its end token. */
+ * sequence (Clark et al., "What Does BERT Look At?", 2019). In a text, these are the tokens whose
+ * characters are all ASCII punctuation, or white space with a line break. A probe takes as
+ * separators the end token of the model and those of . , ; : ! ? and the line break that are
+ * tokens. */
 #ifndef ATTN_HEAD_SCORES_H
 #define ATTN_HEAD_SCORES_H
 
@@ -94,7 +95,7 @@ typedef struct attn_head_batch {
 typedef struct attn_head_probes {
     size_t count;  /* number of probes; default 4 */
     size_t length; /* n, tokens before the repetition; default 48 */
-    uint64_t seed; /* of attn_rng_bits (rng.h); default 0 */
+    uint64_t seed; /* seed of attn_rng_bits (rng.h); default 0 */
 } attn_head_probes;
 /* Returns the options with their default values. */
 attn_head_probes attn_head_probes_defaults(void);
@@ -137,10 +138,10 @@ size_t attn_head_count(const attn_model *model, bool encoder_only);
 attn_model_cost attn_head_cost(const attn_head_subject *subject, const attn_head_batch *batch,
                                size_t slots);
 /* Runs the model over the batch and computes the scores `wanted`, bits 1 << attn_head_score, into
- * `heads` [attn_head_count], which it orders by site, layer and head, and whose other scores it leaves as
- * they are. What it takes of the arena it gives back. Cross-attention has no INDUCTION and no
- * DUPLICATE. Results do not depend on the pool. Errors as attn_model_forward and attn_measure_heads
- * (analysis.h). */
+ * `heads` [attn_head_count]. It orders `heads` by site, layer and head, and leaves their other
+ * scores as they are. It gives back all that it takes from the arena. Cross-attention has no
+ * INDUCTION and no DUPLICATE. Results do not depend on the pool. Errors as attn_model_forward and
+ * attn_measure_heads (analysis.h). */
 attn_status attn_head_score_all(const attn_head_subject *subject, const attn_head_batch *batch,
                                 unsigned wanted, attn_arena *arena, attn_pool *pool,
                                 const attn_control *control, attn_scored_head *heads,
@@ -149,7 +150,8 @@ attn_status attn_head_score_all(const attn_head_subject *subject, const attn_hea
 /* --- what a head connects --- */
 
 /* A sentence with a pair of words: the last occurrence of `from` in it and the first one of `to`.
- * An occurrence that begins or ends with a letter or digit has none beside it there. */
+ * An occurrence counts only as whole words: where it begins or ends with a letter or digit, no
+ * letter or digit stands beside it. */
 typedef struct attn_head_sentence {
     const char *text, *from, *to;
 } attn_head_sentence;
@@ -165,8 +167,8 @@ typedef struct attn_head_relation {
 /* The sentences of relations as tokens. */
 typedef struct attn_head_words {
     attn_head_batch batch;
-    /* [count, longest] the number of each token's word: 0 of `from`, 1 of `to`; -1: a special token
-     * of the model or the first token, whose column does not count */
+    /* [count, longest] the word of each token: 0 is `from`, 1 is `to`; -1: a special token of the
+     * model or the first token, whose column does not count */
     int32_t *words;
     size_t *relations; /* [count] the relation of each sentence */
     size_t relation_count;
@@ -181,13 +183,13 @@ attn_status attn_head_sentences(const attn_head_subject *subject,
                                 attn_arena *arena, attn_head_words *out, attn_error *err);
 
 /* How often a head connects the words of a relation. The weights of a word are the mean of the rows
- * of its tokens, and the columns of a word are added (Clark et al. 2019, section 4.1). The columns of
- * the first token of a sequence and of special tokens are left out. A head hits if the largest of
- * these sums of the word `from` is that of the word `to`. */
+ * of its tokens, and the columns of a word are added (Clark et al. 2019, section 4.1). The columns
+ * of the first token of a sequence and of special tokens are left out. A head hits if, in the mean
+ * row of the word `from`, the word `to` has the largest of these sums. */
 typedef struct attn_related_head {
     attn_site_kind kind;
     size_t layer, head, relation;
-    size_t hits, of; /* number of hits, and of sentences */
+    size_t hits, of; /* number of hits, and number of sentences */
     double weight;   /* mean weight of the word `to`, over all sentences */
 } attn_related_head;
 

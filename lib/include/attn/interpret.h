@@ -1,6 +1,6 @@
-/* What a pass says at single places: the tokens that each layer would predict, and the part of each
- * head in a logit. The functions read the activations that attn_model_forward kept at
- * attn_forward_options.places. They are of models without LSTMs whose tokens have logits.
+/* Readings of a pass at single places: the tokens that each layer would predict, and the part of
+ * each head in a logit. The functions read the activations that attn_model_forward kept at
+ * attn_forward_options.places. The model has no LSTMs, and its tokens have logits.
  *
  * Threads: any number may use the same activations. Results are in the arena of the call. */
 #ifndef ATTN_INTERPRET_H
@@ -25,15 +25,15 @@ void attn_top_tokens(const float *logits, size_t V, size_t k, float *scratch, at
 void attn_log_probabilities(const float *logits, const int32_t *ids, size_t rows, size_t V,
                             float *scratch, double *out);
 
-/* The logit lens (nostalgebraist 2020): the norm at the end of the last stack, if it has one, and the
- * head of the model applied to the residual stream, here to the input of the first layer and to the
- * output of each layer. The last of them are the logits of the pass. */
+/* The logit lens (nostalgebraist 2020): the norm at the end of the last stack, if it has one, and
+ * the head of the model applied to the residual stream, here to the input of the first layer and to
+ * the output of each layer. The output of the last layer gives the logits of the pass. */
 typedef struct attn_lens {
     size_t layers; /* number of layers + 1 */
     size_t places;
     attn_alternatives *top; /* [places, layers] */
-    /* [places, layers] of the wanted ids, and how many tokens have a larger logit; NULL: none are
-     * wanted */
+    /* [places, layers]: the log probability of the wanted id, and how many tokens have a larger
+     * logit; NULL: no ids are wanted */
     double *log_probabilities;
     size_t *ranks;
 } attn_lens;
@@ -45,16 +45,16 @@ attn_status attn_model_lens(const attn_activations *activations, size_t top_k, c
                             attn_arena *arena, const attn_control *control, attn_lens *out,
                             attn_error *err);
 
-/* A logit: of the token `id` at a place, which is a number of attn_forward_options.places. */
+/* The logit of the token `id` at a place; `place` is an index of attn_forward_options.places. */
 typedef struct attn_wanted_logit {
     size_t place;
     int32_t id;
 } attn_wanted_logit;
 
-/* The direct contributions to a logit (Elhage et al. 2021, "logit attribution"). With the residual
- * stream x = e + sum of what the heads h and the feed-forwards f of all layers add, a last norm with
- * the weight w, the bias b and the deviation s of this place, and the row u of the unembedding with
- * its bias c, the logit is
+/* The direct contributions to a logit (Elhage et al. 2021, "logit attribution"). The residual
+ * stream is x = e + the sum of all heads h and feed-forwards f of all layers. The last norm has the
+ * weight w, the bias b and, at this place, the deviation s. The unembedding of the token is the row
+ * u with the bias c. The logit is
  *
  *   logit = u . (w (x - mean(x)) / s + b) + c
  *   head h        g . (W_o^h z_h),  where g = center(w u) / s and z_h is the output of the head
@@ -62,18 +62,20 @@ typedef struct attn_wanted_logit {
  *   embedding     g . e,  with positions, segments and their norm
  *   bias          u . b + c + g . (biases of all W_o)
  *
- * where mean and center are 0 and the identity for an RMS norm. s is that of the pass: it is frozen,
- * which makes the logit a sum. Norms after a sublayer or inside its residual connection are frozen in
- * the same way at every layer. All members are multiplied by the factor of the logits, if the model
- * has one, and come before its softcap. They sum to `logit` but for rounding. */
+ * For an RMS norm, mean is 0 and center is the identity. s keeps the value that it has in the pass
+ * (it is frozen), so the logit is a sum. Norms after a sublayer or inside its residual connection
+ * are frozen in the same way at every layer. All members are multiplied by the factor of the
+ * logits, if the model has one, and come before its softcap. They sum to `logit` but for
+ * rounding. */
 typedef struct attn_contributions {
     double logit; /* before the softcap */
     double embedding, bias;
-    /* The residual stream from which the last patch of the pass starts at this place. What was added
-     * before it contributes 0. */
+    /* The residual stream that the last patch of the pass puts in at this place. Everything that
+     * was added before the patch contributes 0. */
     double patched;
-    /* [sites of the model] as attn_model_sites lists them, of the heads of each. NULL: a site of the
-     * encoder behind which a decoder stands, whose contributions are not direct. */
+    /* [sites of the model] in the order of attn_model_sites: the contributions of the heads of each
+     * site. NULL: the site belongs to an encoder with a decoder behind it, whose contributions are
+     * not direct. */
     double **heads;
     double *feed_forward; /* [layers] */
     size_t layers;
@@ -87,7 +89,8 @@ attn_status attn_model_contributions(const attn_activations *activations,
                                      attn_arena *arena, const attn_control *control,
                                      attn_contributions *out, attn_error *err);
 
-/* The cost of both for so many places or logits. */
+/* Return the cost of attn_model_lens for this number of places, and of attn_model_contributions for
+ * this number of logits. */
 attn_model_cost attn_model_lens_cost(const attn_model *model, size_t places, size_t top_k);
 attn_model_cost attn_model_contributions_cost(const attn_model *model, size_t count);
 

@@ -3,8 +3,8 @@
  * computes for another (activation patching, Vig et al. 2020; Meng et al. 2022).
  *
  * The output of a head is its weighted sum of values, before the output matrix W_o. The residual
- * stream is what each block of a model without LSTMs adds to: the input of the first layer, then the
- * output of each attention and of each feed-forward. */
+ * stream of a model without LSTMs is the sum to which each block adds: it begins as the input of
+ * the first layer, and each attention and each feed-forward adds its output. */
 #ifndef ATTN_INTERVENTIONS_H
 #define ATTN_INTERVENTIONS_H
 
@@ -23,7 +23,7 @@ typedef enum attn_site_kind {
     ATTN_SITE_CROSS
 } attn_site_kind;
 
-/* The parts of a layer of which a block of the residual stream consists. */
+/* The places in a layer at which the residual stream can be patched. */
 typedef enum attn_stream_part {
     ATTN_STREAM_INPUT,          /* the input of the first layer; it has no layer */
     ATTN_STREAM_SELF_ATTENTION, /* after self-attention */
@@ -35,27 +35,30 @@ typedef enum attn_intervention_kind {
     ATTN_ABLATE_ZERO, /* the output of a head becomes 0 */
     ATTN_ABLATE_MEAN, /* the output of a head becomes its mean over the tokens of the references */
     ATTN_SCALE_HEAD,  /* the output of a head is multiplied by `factor` */
-    ATTN_PATCH_HEAD,  /* the output of a head becomes that for the reference */
+    ATTN_PATCH_HEAD,  /* the output of a head becomes that of the reference */
     ATTN_PATCH_STREAM /* the residual stream becomes that of the reference */
 } attn_intervention_kind;
 
 /* All heads, sequences or positions. */
 #define ATTN_EVERY SIZE_MAX
 
-/* One change. References are sequences of the same batch. ATTN_ABLATE_MEAN has the mean over the
- * tokens that are no padding of the sequences `from` … from + from_count - 1, which the caller
- * chooses as the reference distribution (Wang et al. 2023); with from_count 0 over those of the whole
- * batch. A patch reads sequence `from` at the same place of the same pass, with the changes before it
- * in the list. */
+/* One change. References are sequences of the same batch. ATTN_ABLATE_MEAN takes the mean over the
+ * tokens of the sequences from … from + from_count - 1, without padding; from_count 0 means the
+ * whole batch. The caller chooses these sequences as the reference distribution (Wang et al. 2023).
+ * A patch reads sequence `from` at the same place of the same pass, after the changes that stand
+ * before it in the list. */
 typedef struct attn_intervention {
     attn_intervention_kind kind;
-    attn_site_kind site;       /* of a head; ATTN_PATCH_STREAM: ENCODER or DECODER is the stack */
-    attn_stream_part part;     /* ATTN_PATCH_STREAM */
-    size_t layer;              /* among the layers of its kind, from 0; not of ATTN_STREAM_INPUT */
-    size_t head;               /* of a head, or ATTN_EVERY */
-    size_t sequence, position; /* which tokens change; ATTN_EVERY: of all, or all of them */
-    double factor;             /* ATTN_SCALE_HEAD, finite */
-    size_t from, from_count;   /* the references; from_count: ATTN_ABLATE_MEAN */
+    /* site of the head; with ATTN_PATCH_STREAM, ENCODER or DECODER means the stack */
+    attn_site_kind site;
+    attn_stream_part part; /* only with ATTN_PATCH_STREAM */
+    /* number among the layers of its kind, from 0; not read with ATTN_STREAM_INPUT */
+    size_t layer;
+    size_t head; /* number of the head, or ATTN_EVERY */
+    /* the token that changes; ATTN_EVERY: in all sequences, at all positions */
+    size_t sequence, position;
+    double factor;           /* only with ATTN_SCALE_HEAD; finite */
+    size_t from, from_count; /* the references; only ATTN_ABLATE_MEAN reads from_count */
     /* A patch reads this position; ATTN_EVERY: the position that changes. */
     size_t from_position;
 } attn_intervention;

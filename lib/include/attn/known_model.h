@@ -1,11 +1,11 @@
 /* Models that people know, as their files are on disk: a folder with config.json and
  * model.safetensors, or its shards and model.safetensors.index.json; or a GGUF file.
  *
- * A model is of a family (lib/models/families), which says what the keys of the configuration and the
- * tensors mean. A key that changes the arithmetic and is not implemented is an error, and so are a
- * key that the family does not know, a tensor of no use and a missing tensor. Files stay mapped:
- * matrices are read where they lie, in the blocks of the file. Such a model cannot be trained, and
- * has no values that attn_model_save could write. */
+ * A model belongs to a family (lib/models/families), which defines what the keys of the
+ * configuration and the tensors mean. These are errors: a key that changes the arithmetic and is
+ * not implemented, a key that the family does not know, a tensor that the model does not use, and a
+ * missing tensor. Files stay mapped, and matrices are read in place, in the blocks of the file.
+ * Such a model cannot be trained, and it has no values that attn_model_save could write. */
 #ifndef ATTN_KNOWN_MODEL_H
 #define ATTN_KNOWN_MODEL_H
 
@@ -19,13 +19,14 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* The files of a model as its parts: of a GGUF file `gguf`, of a folder the others. Texts are JSON. */
+/* The contents of a model's files. A GGUF file fills only `gguf`, and a folder fills the other
+ * members. Texts are JSON. */
 typedef struct attn_known_files {
     const attn_gguf *gguf;           /* NULL: a folder */
     attn_string config;              /* config.json */
     attn_string generation;          /* generation_config.json; text NULL: there is none */
     attn_string tokenizer;           /* tokenizer.json; text NULL: there is none */
-    const attn_safetensors *tensors; /* those of all shards */
+    const attn_safetensors *tensors; /* the tensors of all shards */
 } attn_known_files;
 
 enum { ATTN_KNOWN_STOPS = 16 };
@@ -33,10 +34,10 @@ enum { ATTN_KNOWN_STOPS = 16 };
 typedef struct attn_known_model {
     attn_model *model;  /* freed by attn_known_close, or by the caller of attn_known_read */
     const char *family; /* "llama" */
-    /* [stop_count] the ids that end what the model writes, as its files say */
+    /* [stop_count] the ids that end the model's output, as its files say */
     int32_t stops[ATTN_KNOWN_STOPS];
     size_t stop_count;
-    size_t bytes; /* of the mapped files; 0 with attn_known_read */
+    size_t bytes; /* size of the mapped files; 0 with attn_known_read */
     void *files;  /* for attn_known_close */
 } attn_known_model;
 
@@ -54,12 +55,12 @@ attn_status attn_known_open(const char *path, attn_known_model *out, attn_error 
 /* Frees the model and unmaps its files. */
 void attn_known_close(attn_known_model *known);
 
-/* Makes the model of files that the caller has read. Their tensors must outlive the model. The
+/* Makes a model from files that the caller has read. Their tensors must outlive the model. The
  * caller frees out->model. Errors as attn_known_open. */
 attn_status attn_known_read(const attn_known_files *files, attn_known_model *out, attn_error *err);
-/* Makes the tokenizer of the files, which need not outlive it: that of tokenizer.json, or of the
- * arrays of a GGUF file. The caller frees it. *out is NULL if the files have none, or if a GGUF file
- * of byte pairs does not say how texts are split ("tokenizer.ggml.pre"). Errors as
+/* Makes the tokenizer from tokenizer.json, or from the arrays of a GGUF file. The files need not
+ * outlive it. The caller frees it. *out is NULL if the files have none, or if a GGUF file of byte
+ * pairs does not say how texts are split ("tokenizer.ggml.pre"). Errors as
  * attn_tokenizer_read_json; ATTN_EARG (a value of a GGUF file has another kind). */
 attn_status attn_known_tokenizer(const attn_known_files *files, attn_tokenizer **out,
                                  attn_error *err);

@@ -2,9 +2,9 @@
  * meaning: each cell of the weights is visible or hidden, and has an additive part.
  *
  * Sizes: B batch entries (all batch axes together), H query heads, L queries, S keys (cached ones
- * included). A mask is a list of layers, and a layer may have parts. A cell is visible if all layers
- * that are no parts show it. Additive parts are summed; a part of -infinity hides the cell. i is a query, j a key, and `offset` is the key
- * position of query 0. */
+ * included). A mask is a list of layers, and a layer may have parts. A cell is visible if every
+ * layer that is not a part shows it. Additive parts are summed; a part of -infinity hides the cell.
+ * i is a query, j a key, and `offset` is the key position of query 0. */
 #ifndef ATTN_MASK_H
 #define ATTN_MASK_H
 
@@ -54,9 +54,9 @@ typedef enum attn_layer_kind {
     /* int [.., L, k]; all axes but the last broadcast to the weights: the keys that a query sees;
      * -1 is no key. DeepSeek-AI 2025, "DeepSeek-V3.2", section 2.1. */
     ATTN_LAYER_TOP_K,
-    /* These combine the `parts` layers that follow them, each with the layers of its own: a key is
-     * visible if any part, all parts, or not the one part of NOT shows it. Parts show or hide; they
-     * add no numbers. */
+    /* These combine the `parts` layers that follow them, each with the layers of its own. ANY_OF
+     * shows a key if any part shows it, ALL_OF if all parts do, NOT if its one part does not. Parts
+     * show or hide keys; they add no numbers. */
     ATTN_LAYER_ANY_OF,
     ATTN_LAYER_ALL_OF,
     ATTN_LAYER_NOT,
@@ -99,7 +99,7 @@ typedef enum attn_semantics {
 } attn_semantics;
 #define ATTN_FINITE_MIN (-1e4)
 
-/* The keys that the queries of one head see by a layer WINDOW or PATTERN, as members of
+/* The keys that a WINDOW or PATTERN layer shows to the queries of one head, as members of
  * attn_mask_layer. */
 typedef struct attn_head_keys {
     int64_t window[2];
@@ -110,7 +110,7 @@ typedef struct attn_head_keys {
 typedef struct attn_mask_layer {
     attn_layer_kind kind;
     const char *where;  /* name in errors, such as "attn_mask" or "masks/1/values"; NULL: "mask" */
-    attn_tensor values; /* of the kinds that have a tensor (attn_layer_has_values) */
+    attn_tensor values; /* the tensor, for kinds that have one (attn_layer_has_values) */
     attn_semantics semantics;
     int64_t window[2];    /* WINDOW: left, right; -1: no bound */
     int64_t pad_id;       /* TOKENS: the id of padding */
@@ -233,13 +233,14 @@ attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, u
 
 /* Returns whether a layer holds numbers that are added to the scores. */
 bool attn_mask_adds(const attn_mask *m);
-/* Tell whether all heads, or all batch entries, have the same visible cells because no layer has
- * the axis of heads, or of batch entries. */
+/* Tell whether all heads, or all batch entries, have the same visible cells because no layer has an
+ * axis of heads, or of batch entries. */
 bool attn_mask_same_heads(const attn_mask *m);
 bool attn_mask_same_batches(const attn_mask *m);
 
-/* Describes the mask in words, one sentence for each layer that is no part, such as "causal: query i sees keys 0 to
- * i + 2". Returns "" if the arena is full; else the text is in the arena and not empty. */
+/* Describes the mask in words, one sentence for each layer that is not a part, such as "causal:
+ * query i sees keys 0 to i + 2". Returns "" if the arena is full; else the text is in the arena and
+ * not empty. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 
 /* Checks the mask for what is legal but probably not intended (warning.h). The warnings are in the

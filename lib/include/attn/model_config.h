@@ -78,7 +78,7 @@ extern "C" {
     ITEM(LAYER_NORM, "layer")                                                                      \
     ITEM(RMS_NORM, "rms")
 
-/* What a model computes of the outputs of its last stack: logits of each token, or of the whole
+/* What a model computes from the outputs of its last stack: logits of each token, or of the whole
  * sequence, from tanh(linear(output of the first token)) as BERT does. Only ATTN_MODEL_ENCODER can
  * be POOLED.
  *   MASKED  logits of each token from norm(activation(linear(output))), as BERT names masked words */
@@ -189,7 +189,7 @@ typedef struct attn_model_layers {
     uint64_t bits[ATTN_MODEL_LAYER_WORDS];
 } attn_model_layers;
 
-/* Returns whether a set has layer l; no set has one beyond its bits. */
+/* Returns whether layer l is in a set. A set holds no layer beyond its bits. */
 static inline bool attn_model_layers_have(const attn_model_layers *set, size_t l) {
     return l / 64 < ATTN_MODEL_LAYER_WORDS && set->bits[l / 64] >> l % 64 & 1;
 }
@@ -244,7 +244,8 @@ typedef struct attn_model_config {
      * bias (Press and Wolf 2017); default false. */
     bool tied;
     attn_model_head head; /* default ATTN_MODEL_TOKENS */
-    /* the same ids in both vocabularies; default 0, 1, 2. With any_ids -1: there is none */
+    /* the same ids in both vocabularies; default 0, 1, 2. With any_ids, -1 means that there is
+     * none */
     int32_t pad, begin, end;
     /* The members from here on are those of ATTN_MODEL_KNOWN_LIST, which describes them. */
     size_t head_width, num_decoder_layers, num_layer_groups, embedding_width;
@@ -286,8 +287,8 @@ typedef enum attn_model_setting_of {
     ATTN_OF_BLOCK,  /* models with the attention BLOCK */
     ATTN_OF_GLOBAL, /* models with the attention GLOBAL */
     ATTN_OF_NONE,   /* no model: the setting affects initial values alone */
-    /* Models that have another value than the default. Descriptions of models lack them. Models
-     * with a setting FIXED cannot be trained. */
+    /* KNOWN and FIXED: models that have another value than the default. Descriptions of models lack
+     * these settings. Models with a FIXED setting cannot be trained. */
     ATTN_OF_KNOWN,
     ATTN_OF_FIXED,
 } attn_model_setting_of;

@@ -71,8 +71,9 @@ typedef struct attn_batch {
     const int64_t *source_lengths; /* [B] tokens of each source, 1 … S */
     const int32_t *target; /* [B, T] what the decoder reads: config.begin first in training */
     /* [B, T] what the decoder has to predict: the target shifted by one; each row ends with
-     * config.end before padding. Padding does not count. Of a model without a decoder: [B, S] the
-     * class of each source token, or [B] with a POOLED head. Only attn_model_step reads it. */
+     * config.end before padding. Padding does not count. For a model without a decoder: [B, S] the
+     * class of each source token, or [B] the class of each sequence with a POOLED head. Only
+     * attn_model_step reads it. */
     const int32_t *expected;
     /* [B, T, S] or NULL: the alignment of each token of `expected` with the source. A row sums to
      * 1, or is 0 if the alignment is unknown. Only attn_model_step with guidance > 0 reads it. */
@@ -81,8 +82,8 @@ typedef struct attn_batch {
      * hidden token as a key. The encoder's LSTM still reads it. */
     const uint8_t *source_keep;
     const int32_t *source_segments; /* [B, S], below num_segments; NULL: all 0 */
-    /* [B] tokens of each target before padding; NULL: all T. Only ATTN_ABLATE_MEAN reads it, since
-     * no token of a decoder sees those after it. */
+    /* [B] number of tokens of each target before padding; NULL: all T. Only ATTN_ABLATE_MEAN reads
+     * it: nothing else needs it, since no token of a decoder sees later tokens. */
     const int64_t *target_lengths;
 } attn_batch;
 
@@ -91,9 +92,10 @@ typedef struct attn_site {
     attn_site_kind kind;
     size_t layer, heads; /* layer: number among the sites of its kind, from 0 */
     attn_tensor weights; /* [B, heads, L, S] */
-    /* What the scores and the output are made of: query [B, heads, L, d], key and value [B, heads,
-     * S, d], where d is the width of a head; heads that are shared are repeated. Rows of padding have no meaning. Positions inside attention and
-     * the matrices of GENERAL, ADDITIVE and CONCAT are not applied. */
+    /* The operands of the scores and of the output: query [B, heads, L, d], key and value [B,
+     * heads, S, d], where d is the width of a head; heads that are shared are repeated. Rows of
+     * padding have no meaning. Positions inside attention and the matrices of GENERAL, ADDITIVE and
+     * CONCAT are not applied. */
     attn_tensor query, key, value;
     /* The operation that a pass ran here, and the statistics of its rows; NULL without a pass. They
      * are in the arena of the pass, and refer to the batch and to the parameters of the model. */
@@ -177,8 +179,8 @@ enum {
     ATTN_KEEP_OPERATIONS = 8
 };
 
-/* A token of the stack whose outputs the logits are made of: of the target, or of the source of a
- * model without a decoder. */
+/* A token of the stack from whose outputs the logits are computed: a token of the target, or of the
+ * source if the model has no decoder. */
 typedef struct attn_place {
     size_t sequence, position;
 } attn_place;
@@ -194,10 +196,10 @@ typedef struct attn_model_outputs {
     /* [B, S, D] outputs of the encoder, which cross-attention sees; rows of padding have no
      * meaning. Rank 0: the model has no encoder */
     attn_tensor encoder;
-    /* [site_count] as attn_model_sites lists them, with what is kept */
+    /* [site_count] in the order of attn_model_sites, with the tensors that are kept */
     attn_site *sites;
     size_t site_count; /* 0 without ATTN_KEEP_WEIGHTS, _INPUTS and _OPERATIONS */
-    /* [state_count] as attn_model_states lists them, with values */
+    /* [state_count] in the order of attn_model_states, with values */
     attn_model_state *states;
     size_t state_count;                  /* 0 without ATTN_KEEP_STATES */
     const attn_activations *activations; /* NULL without places */
@@ -212,15 +214,15 @@ typedef struct attn_forward_options {
      * what a sublayer adds to a residual sum. Weights that are kept are those before dropout. */
     double dropout_p;
     uint64_t seed; /* seed of dropout; equal seeds and batches give equal bytes */
-    /* Logits of the last so many tokens of each sequence alone, padding included; 0: of all. Not for
-     * a POOLED head. */
+    /* If above 0, only the last `last_logits` tokens of each sequence, padding included, get
+     * logits; 0: all tokens get them. Not for a POOLED head. */
     size_t last_logits;
     bool no_logits; /* no logits at all */
     /* [intervention_count], made in this order at each place of the pass */
     const attn_intervention *interventions;
     size_t intervention_count;
-    /* [place_count] whose activations are kept, without dropout; not of seq2seq, which has no
-     * residual stream. They must live as long as the results. */
+    /* [place_count] places whose activations are kept. Requires a pass without dropout. Not for
+     * seq2seq, which has no residual stream. They must live as long as the results. */
     const attn_place *places;
     size_t place_count;
 } attn_forward_options;
@@ -240,7 +242,7 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
                                attn_pool *pool, const attn_control *control,
                                attn_model_outputs *out, attn_error *err);
 
-/* The cross entropy of logits: the mean over the rows that count, 0 if there are none. */
+/* The cross entropy of logits: the mean over the rows that count, or 0 if no row counts. */
 typedef struct attn_cross_entropy_loss {
     double loss;  /* mean cross entropy in nats */
     size_t rows;  /* rows that count: those that are not padding */
@@ -327,15 +329,15 @@ typedef struct attn_generate_options {
     double top_p;       /* sampling: above 0, at most 1 (default) */
     size_t top_k;       /* sampling: 0 (default) keeps all tokens */
     uint64_t seed;      /* sampling: default 0 */
-    /* [intervention_count], default none: ATTN_ABLATE_ZERO and ATTN_SCALE_HEAD of all sequences and
-     * positions, since a search knows no sequence as a whole */
+    /* [intervention_count], default none. Allowed are ATTN_ABLATE_ZERO and ATTN_SCALE_HEAD of all
+     * sequences and positions, since a search never sees a sequence as a whole. */
     const attn_intervention *interventions;
     size_t intervention_count;
     /* [stop_count] ids that end a sequence as config.end does; default none */
     const int32_t *stop;
     size_t stop_count;
-    /* The prompt begins with the token that the decoder reads first, so that config.begin is not put
-     * before it. Only for a model without an encoder, whose prompts then have a token or more */
+    /* The prompt begins with the token that the decoder reads first, so config.begin is not put
+     * before it. Only for a model without an encoder; its prompts then have at least one token. */
     bool bare;
     /* Called after each new token with one beam and one source; or NULL. If it returns non-zero,
      * the search ends with ATTN_ECANCELED. */
@@ -359,13 +361,14 @@ typedef struct attn_generated {
     int32_t end;  /* the end token that follows: config.end or one of options->stop */
     double score; /* score of the sequence, see attn_generate_options */
     /* [heads, length + ended, columns] attention of each token and of the end; NULL: not wanted, or
-     * the model has no attention. Columns are the S source tokens or, of a model without an
-     * encoder, begin unless the prompt is bare, prompt and the tokens before the last one. */
+     * the model has no attention. Columns are the S source tokens. In a model without an encoder
+     * they are the begin token (unless the prompt is bare), the prompt, and all generated tokens
+     * but the last one. */
     float *weights;
     size_t heads, columns;
     /* [length + ended] each: the log probability of each token and of the end, and the most
-     * probable tokens of its step. A token of a beam search may be none of these. NULL without
-     * attn_generate_options.alternatives. */
+     * probable tokens of its step. A token of a beam search need not be one of the most probable
+     * ones. NULL without attn_generate_options.alternatives. */
     double *log_probabilities;
     attn_alternatives *alternatives;
 } attn_generated;

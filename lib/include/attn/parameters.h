@@ -29,8 +29,8 @@ typedef struct attn_parameter {
     int rank;
     size_t dims[ATTN_PARAMETER_RANK];
     size_t count; /* number of elements */
-    /* index of its first element in the block of values; SIZE_MAX: its values are in a file that is
-     * mapped */
+    /* index of its first element in the block of values; SIZE_MAX: its values are in a mapped
+     * file */
     size_t offset;
 } attn_parameter;
 

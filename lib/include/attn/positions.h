@@ -24,8 +24,9 @@ typedef enum attn_encoding_layout {
     ATTN_ENCODING_HALVES
 } attn_encoding_layout;
 
-/* In the functions below a row of a table has the position `positions[row]`, or its number if
- * `positions` is NULL. A row with ATTN_NO_POSITION is that of no encoding: zeros, cosines of 1. */
+/* In the functions below, row `row` of a table has the position positions[row], or the position
+ * `row` if `positions` is NULL. A row with ATTN_NO_POSITION has no encoding: its elements are 0,
+ * and cosines are 1. */
 
 /* Fills a sinusoidal table [length, width] in float64. ATTN_EARG with
  * err->where = "width" (odd) or "layout" (unknown). */
@@ -38,8 +39,8 @@ attn_status attn_sinusoidal(double *table, const int64_t *positions, size_t leng
 attn_status attn_learned(double *table, const int64_t *positions, size_t length, size_t width,
                          double std, uint64_t seed, const attn_control *control, attn_error *err);
 /* Fills a table [H, queries, keys] with the biases that ALiBi, T5 or relative positions add to
- * scores: at query_positions[i] and key_positions[j]. NULL: query i has the key position i +
- * `offset`, and key j the position j. The arena holds the biases for each head and
+ * scores. Cell (i, j) belongs to query_positions[i] and key_positions[j]. NULL: query i has the key
+ * position i + `offset`, and key j the position j. The arena holds the biases for each head and
  * bucket or distance. ATTN_EARG: a kind without biases. Other errors are those of
  * attn_attention_new. */
 attn_status attn_position_table(const attn_position *position, size_t H,
@@ -47,11 +48,12 @@ attn_status attn_position_table(const attn_position *position, size_t H,
                                 size_t queries, size_t keys, int64_t offset,
                                 const attn_control *control, attn_arena *arena, double *table,
                                 attn_error *err);
-/* Fills a table [queries, keys, E] with the vectors by distance of Shaw's relative positions or of
- * disentangled attention: rows of the table of head `head` of key_table or, without it, of
- * query_table. A cell without a distance is zeros. Positions are those of attn_position_table. The
- * arena holds the tables in float64. ATTN_EARG: a kind without vectors, or a head that a table with
- * a head axis lacks (err->where = "head"). Other errors are those of attn_attention_new. */
+/* Fills a table [queries, keys, E] with the vectors that Shaw's relative positions or disentangled
+ * attention have for distances. They are rows of the table of head `head` of key_table or, without
+ * it, of query_table. A cell without a distance is zeros. Positions are those of
+ * attn_position_table. The arena holds the tables in float64. ATTN_EARG: a kind without vectors, or
+ * a head that a table with a head axis lacks (err->where = "head"). Other errors are those of
+ * attn_attention_new. */
 attn_status attn_position_vectors(const attn_position *position, size_t head,
                                   const int64_t *query_positions, const int64_t *key_positions,
                                   size_t queries, size_t keys, int64_t offset,

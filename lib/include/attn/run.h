@@ -236,8 +236,8 @@ const char *attn_run_metadata(const attn_run *run, const char *key);
 bool attn_run_is_exact(const attn_run_site *site);
 
 /* Returns the natural logarithm of the sum of exp(score) over a row; -infinity if the row sees no
- * key, NaN if the normaliser is not softmax. The indices must be in range, and the statistics of the row known: a weight of the row was
- * computed before. */
+ * key, NaN if the normaliser is not softmax. The indices must be in range, and a weight of the row
+ * must have been computed before, so that its statistics are known. */
 double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row);
 
 /* --- layers --- */
@@ -269,8 +269,8 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
 
 /* --- cells of ranges, means of heads, and rollout --- */
 
-/* Sets keep[i], i < at->cols, to whether the row at->row of the maps of a head sees key at->col + i:
- * a row of mixed weights sees what one of the heads sees that its head is mixed of. Scores that
+/* Sets keep[i], i < at->cols, to whether row at->row of the weights of a head sees key at->col + i.
+ * A row of mixed weights sees a key if any head that it is mixed from sees it. Scores that
  * attn_mask_fills replaces count as hidden. */
 void attn_run_keep(const attn_attention *a, const attn_range *at, uint8_t *keep);
 
@@ -308,9 +308,9 @@ typedef struct attn_run_rollout {
  *
  *   R_0 = I,  R_l = N((1 - r) mean_h A_l + r I) R_{l-1},  where N divides each row by its sum
  *
- * With r = 0.5 these are rows of attn_rollout_source, in O(S) memory: only those rows of each A_l
- * are computed that the wanted rows depend on. A row whose sum is 0 (r = 0 and no visible key)
- * stays 0. Sums are in double, and their order does not depend on the pool. Errors: those of
+ * With r = 0.5 these are rows of attn_rollout_source, in O(S) memory: of each A_l, only the rows on
+ * which the wanted rows depend are computed. A row whose sum is 0 (r = 0 and no visible key) stays
+ * 0. Sums are in double, and their order does not depend on the pool. Errors: those of
  * attn_attention_cells; ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_run_rollout_rows(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                   attn_pool *pool, const attn_control *control, attn_arena *arena,
@@ -390,10 +390,10 @@ void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[
  * names the wrong member of `at`. */
 attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
                                 size_t shape[2], attn_error *err);
-/* Computes the cost of attn_run_tile_make on `slots` threads. A tile of weights is copied from the
- * overview, and a tile with a map from the map, if these have its level. Such a tile has no cells
- * to compute. ATTN_EARG: there is no such tile. ATTN_ESHAPE at "against": that site has other
- * shapes. */
+/* Computes the cost of attn_run_tile_make on `slots` threads. A tile of weights is copied if the
+ * overview has its level, and a tile with a map is copied if the map has its level. A copied tile
+ * has no cells to compute. ATTN_EARG: there is no such tile. ATTN_ESHAPE at "against": that site
+ * has other shapes. */
 attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err);
 
@@ -422,8 +422,8 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
 const void *attn_run_tops(const attn_run_site *site, size_t *bytes);
 const float *attn_run_ranges(const attn_run_site *site);
 
-/* Returns the level from which maps have cells, or SIZE_MAX: the matrix is so small that there are
- * none. */
+/* Returns the lowest level of a map, or SIZE_MAX if the matrix is so small that maps have no
+ * cells. */
 size_t attn_run_map_level(const attn_run_site *site);
 /* Computes the cost of attn_run_map_fill of a new map on `slots` threads. result_bytes are those of
  * the map. Errors as attn_run_tile_cost, but level, y and x of `at` are not read. */
@@ -454,16 +454,17 @@ typedef struct attn_run_thumbnail {
 } attn_run_thumbnail;
 
 /* The number of visible weights in each cell of a site's topmost tile. Heads with equal masks share
- * it. */
+ * the numbers. */
 typedef struct attn_run_counts attn_run_counts;
 /* Makes room for the counts in the arena. NULL: out of memory. */
 attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *arena);
 
-/* Makes the thumbnail, of at most `cells` rows and columns, of at->batch and at->head; of the other
- * members only at->map is read. Cells that the overview or the map lacks are computed on `threads`.
- * `counts` of the site are the weights with which means of cells are pooled; NULL: means are not
- * wanted, and may be wrong. NaN weights are left out of maxima and means, but the counts include
- * them. One thread at a time may use `counts`. Errors as attn_run_tile_make. */
+/* Makes the thumbnail of head at->head of batch entry at->batch, with at most `cells` rows and
+ * columns. Of `at`, only these two members and at->map are read. Cells that the overview or the map
+ * lacks are computed on `threads`. `counts` of the site are the weights with which means of cells
+ * are pooled; NULL: means are not wanted, and may be wrong. NaN weights are left out of maxima and
+ * means, but the counts include them. One thread at a time may use `counts`. Errors as
+ * attn_run_tile_make. */
 attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_place *at,
                                     size_t cells, attn_run_counts *counts, attn_pool *threads,
                                     const attn_control *control, attn_arena *arena,
@@ -498,17 +499,18 @@ enum { ATTN_RUN_REASONS = ATTN_MASK_LAYERS };
 
 /* One weight and the steps of its computation. `query` to `products` are [width] arrays in the
  * arena. */
-/* A weight that is mixed to that of a cell. */
+/* One of the weights from which a mixed weight is computed. */
 typedef struct attn_run_read {
     size_t head;
     double factor, weight;
 } attn_run_read;
 
 typedef struct attn_run_cell {
-    /* The head whose score is explained: that of the cell, or if weights are mixed, the one of `reads`
-     * whose weight times factor has the largest magnitude. */
+    /* The head whose score is explained: that of the cell. If weights are mixed, it is the head of
+     * the element of `reads` whose weight times factor has the largest magnitude. */
     size_t head;
-    attn_run_read *reads; /* [read_count] the weights whose sum is the weight; 0: it is not mixed */
+    /* [read_count] terms whose sum is the weight; 0: the weight is not mixed */
+    attn_run_read *reads;
     size_t read_count;
     size_t width;     /* E, or the score width A of a learned form */
     double *query;    /* the query vector after projection and rotation */
@@ -531,7 +533,7 @@ typedef struct attn_run_cell {
     /* largest visible score (or sink) of the row, and its logsumexp; NaN: the normaliser is not
      * softmax */
     double row_max, logsumexp;
-    /* another normaliser than softmax: the weight is a function of biased - threshold, divided by
+    /* if the normaliser is not softmax: the weight is a function of biased - threshold, divided by
      * the divisor (forms.h) */
     double threshold, divisor;
     double weight;
@@ -548,11 +550,11 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
 /* --- what if --- */
 
 /* Makes the inputs of an operation that computes only the given rows of one head, with batch and
- * head axes of length 1. Without `hide`, its results have the bits of these rows of the run; under
- * a strided pattern a row is summed in another order if the rows are few. `hide` lists hide_count
- * more keys to hide, or is NULL. Dropout is left out. The tensors are views of the run or are in
- * the arena. Errors: ATTN_EARG (rows or a key out of range, or the run has a mask fill),
- * ATTN_ELIMIT (too many masks), ATTN_ENOMEM. */
+ * head axes of length 1. Without `hide`, its results have the bits of these rows of the run; but
+ * under a strided pattern, few rows are summed in another order. `hide` lists hide_count more keys
+ * to hide, or is NULL. Dropout is left out. The tensors are views of the run or are in the arena.
+ * Errors: ATTN_EARG (rows or a key out of range, or the run has a mask fill), ATTN_ELIMIT (too many
+ * masks), ATTN_ENOMEM. */
 attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *rows,
                                  const int64_t *hide, size_t hide_count, attn_arena *arena,
                                  attn_inputs *out, attn_error *err);

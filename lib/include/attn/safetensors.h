@@ -64,13 +64,14 @@ attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *are
 attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_arena *arena,
                                          attn_safetensors *out, attn_error *err);
 
-/* What model.safetensors.index.json says of a container in several files, shards. */
+/* The contents of model.safetensors.index.json: which of several files (shards) holds each
+ * tensor. */
 typedef struct attn_shard_index {
     const char **files; /* [file_count]: names of files in the folder of the index, each once */
     size_t file_count;
     struct attn_shard_entry {
-        const char *name; /* of a tensor */
-        size_t file;      /* its place in `files` */
+        const char *name; /* name of a tensor */
+        size_t file;      /* index of its file in `files` */
     } * entries;          /* [count], sorted by name */
     size_t count;
 } attn_shard_index;

@@ -38,7 +38,8 @@ typedef struct attn_tensor {
     ptrdiff_t strides[ATTN_MAX_RANK];
 } attn_tensor;
 
-/* Returns the bytes of an element, of ATTN_BITS those of the byte that holds it; 0: unknown type. */
+/* Returns the bytes of an element, for ATTN_BITS those of the byte that holds it; 0: unknown
+ * type. */
 size_t attn_dtype_size(attn_dtype dtype);
 /* "float32", "bool", …; "unknown" if there is no such type */
 const char *attn_dtype_name(attn_dtype dtype);
@@ -51,9 +52,9 @@ attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size
  * begins at a byte: element j of a row is bit j % 8 of byte j / 8, as numpy.packbits(x, axis=-1,
  * bitorder="little") writes them. Strides count bytes; that of the last axis is not read. */
 attn_tensor attn_tensor_bits(void *data, int rank, const size_t *dims);
-/* Refuses packed bits, rows of n elements, with a 1 behind the last element of a row: such a bit means
- * that the bits are in another order. Reads one byte of each row. `where` names the tensor in
- * errors. */
+/* Checks packed bits, rows of n elements: a 1 behind the last element of a row is an error, because
+ * it shows that the bits are in another order. Reads one byte of each row. `where` names the tensor
+ * in errors. */
 attn_status attn_bits_check(const attn_tensor *t, size_t n, const char *where, attn_error *err);
 /* Computes the number of elements: the product of the dimensions, 0 for rank 0. Returns false if
  * the product overflows. */

@@ -196,11 +196,11 @@ attn_tokenizer_kind attn_tokenizer_kind_of(const attn_tokenizer *t);
 bool attn_tokenizer_has_texts(const attn_tokenizer *t); /* false: its ids are numbers */
 attn_language attn_tokenizer_language(const attn_tokenizer *t);
 size_t attn_tokenizer_size(const attn_tokenizer *t);  /* number of ids, special ones included */
-size_t attn_tokenizer_bytes(const attn_tokenizer *t); /* of the memory that it takes */
+size_t attn_tokenizer_bytes(const attn_tokenizer *t); /* bytes of memory that it takes */
 /* Returns the id that stands for `special`; -1: the tokenizer of a known model has none. */
 int32_t attn_tokenizer_special(const attn_tokenizer *t, attn_special special);
-/* Returns the id of a token of n bytes; that of ATTN_SPECIAL_UNKNOWN, which may be -1, if the
- * tokenizer lacks it. */
+/* Returns the id of a token of n bytes. If the tokenizer lacks the token, returns the id of
+ * ATTN_SPECIAL_UNKNOWN, which may be -1. */
 int32_t attn_tokenizer_id(const attn_tokenizer *t, const char *token, size_t n);
 /* Returns the text of an id ("<pad>", "<bos>", "<eos>" and "<unk>" for special ones that are not of
  * a known model; byte-level tokens have a character for each byte); NULL if there
@@ -216,8 +216,8 @@ const char *attn_tokenizer_token(const attn_tokenizer *t, int32_t id);
 attn_status attn_tokenizer_encode(const attn_tokenizer *t, const char *text, size_t size,
                                   attn_arena *arena, attn_token **tokens, size_t *count,
                                   attn_error *err);
-/* Does the same with two texts; `second` NULL: with one. `with_specials`: with the special tokens of
- * the model's template. Their byte range is [0, 0). Words are counted in each text. */
+/* Does the same with two texts, or with one if `second` is NULL. `with_specials` adds the special
+ * tokens of the model's template; their byte range is [0, 0). Words are counted in each text. */
 attn_status attn_tokenizer_encode_pair(const attn_tokenizer *t, attn_string first,
                                        const attn_string *second, bool with_specials,
                                        attn_arena *arena, attn_token **tokens, size_t *count,
