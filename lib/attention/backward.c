@@ -24,7 +24,8 @@
 
 /* --- the main pass --- */
 
-/* Computes the gradients of queries, keys and v from dS in l->grad, for scores with tanh. */
+/* Computes the gradients of queries, keys and the vector v from dS in l->grad, for scores with
+ * tanh. */
 static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                       const void *q, size_t ldq, char *dquery, attn_backward_lane *l,
                       attn_backward_sums *sums) {
@@ -53,7 +54,8 @@ static void clear_rows(const attn_kernels *k, char *acc, size_t first, size_t n,
     memset(acc + first * bytes, 0, n * bytes);
 }
 
-/* Zeroes dK and dV of keys j0 … j0 + n - 1 of a key/value head, which no block has visited. */
+/* Zeroes dK and dV of keys j0 … j0 + n - 1 of a key/value head, if no block has visited these
+ * keys. */
 static void clear_keys(const attn_backward *g, size_t head, size_t j0, size_t n) {
     const attn_attention_dims *d = &g->a->dims;
     clear_rows(g->k, g->dkey, head * d->S + j0, n, d->score_width);
@@ -204,7 +206,8 @@ static attn_status read_row_gradients(attn_backward *g, attn_arena *arena, attn_
     return ATTN_OK;
 }
 
-/* Replaces g->out, [B, Ho, L, Ev], by the gradients of what each head computes, in the arena. */
+/* Replaces g->out, [B, Ho, L, Ev], by the gradients of the outputs of each head before they were
+ * mixed, in the arena. */
 static attn_status unmix_gradients(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                    attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -268,7 +271,8 @@ static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned wa
 /* Plans the pass, and sets g->max and g->sum to the statistics of the rows in the form that the
  * kernel table g->k reads. A table can read the maxima and sums that it has computed itself. If
  * `ref` reads those of another table, each maximum is replaced by the logsumexp, and each sum by 1
- * (or 0 for a row that sees no key). Thresholds and divisors do not depend on the table. Returns false if there is not enough memory. */
+ * (or 0 for a row that sees no key). Thresholds and divisors do not depend on the table. Returns
+ * false if there is not enough memory. */
 static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_stats *s = &g->results->stats;

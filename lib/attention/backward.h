@@ -12,9 +12,9 @@
  *   dV_j = sum_i P_ij dO_i        dP_ij = dO_i . V_j        dZ_ij = P_ij (dP_ij - dO_i . O_i)
  *   dQ_i = sum_j dS_ij K_j        dK_j = sum_i dS_ij Q_i
  *
- * With a gradient dlse_i of the logsumexp, whose derivative by Z_ij is P_ij, dO_i . O_i - dlse_i
- * takes the place of dO_i . O_i.
- * With another normaliser than softmax, dZ has other factors (normalizer.h).
+ * The derivative of the logsumexp with respect to Z_ij is P_ij. So if there is a gradient dlse_i of
+ * the logsumexp, dO_i . O_i - dlse_i takes the place of dO_i . O_i. With another normaliser than
+ * softmax, dZ has other factors (normalizer.h).
  *
  * dZ is the gradient of the edited score. dS is the gradient of the raw score: dZ after the
  * backward pass through softcap and scale. A bias does not change the gradient. */
@@ -31,23 +31,23 @@
  * type. */
 typedef struct attn_backward_lane {
     attn_block_work work;
-    void *out;     /* [rows, value width]: rows of grad_output that had to be converted */
+    void *out;     /* [rows, value width]: rows of grad_output after conversion, if they need it */
     void *weights; /* a tile: weights P */
     void *dropped; /* a tile: the weights after dropout; equals `weights` without dropout */
     void *grad;    /* a tile: first dP, then dZ, then dS */
     void *capped;  /* a tile: the scores after the softcap */
     void *raw;     /* a tile: the raw scores, only with scales */
-    void *
-        source; /* [keys, max(score width, value width)]: keys or values that had to be converted */
+    void *source;  /* [keys, max(score width, value width)]: keys or values after conversion */
     void *key_values; /* the keys of a tile, packed as if they were values, for dQ = dS K */
     void *value_keys; /* the values of a tile, packed as if they were keys, for dP = dO V^T */
     /* The kernel table of these two products: g->scores, or g->k if the numbers of grad_output are
      * too large or too small to be split into bfloat16 parts. */
     const attn_kernels *products;
     void *dkey_tanh; /* [A, keys]: gradients of mapped keys, only for scores with tanh */
-    void *ones;      /* [rows] ones: with these factors `accumulate` adds to sums */
-    uint8_t *keep;   /* [keys]: visibility of one row */
-    double *terms;   /* [relative]: a row's sums by distance, for tables of vectors */
+    /* [rows] ones: the factors with which the kernel `accumulate` only adds to its sums */
+    void *ones;
+    uint8_t *keep; /* [keys]: visibility of one row */
+    double *terms; /* [relative]: a row's sums by distance, for tables of vectors */
     /* Memory of key_values and value_keys: one pair of them, or with plan.by_heads a pair for each
      * tile of a head. */
     char *tiles;
@@ -90,12 +90,13 @@ typedef struct attn_backward {
     bool bad_keys;              /* a key or value is not finite or too large */
     _Atomic int bad_queries;    /* a query is not finite */
     attn_view out;              /* grad_output [B, Hq, L, value width] */
-    attn_weights_back mix;      /* with mixed weights: where `out` comes from */
+    /* with mixed weights: the backward pass of the mix, which makes `out` */
+    attn_weights_back mix;
     /* [B, Hq, L]: the statistics of each row (attn_stats) in the form that k reads. */
     double *max, *sum;
     double *scales;     /* [chunks, B, Hq, L]: sums of the gradients of scales; NULL: no scales */
     const double *rows; /* [B, Hq, L]: the gradient of the logsumexp; NULL: 0 */
-    /* [B, Hq, L]: dO . O of each row, less the gradient of its logsumexp; or what
+    /* [B, Hq, L]: dO . O of each row, less the gradient of its logsumexp; or the means that
      * attn_backward_means stores */
     double *dot;
     attn_backward_rows queries, outs; /* packed rows of queries, and of grad_output */
@@ -129,9 +130,9 @@ attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_b
                                attn_error *err);
 /* Computes g->dot for each row of the block. */
 void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward_lane *l);
-/* For a normaliser whose rows sum to 1 by a threshold: computes the mean of dP of each row, with the
- * derivatives of its weights as weights (normalizer.h), and stores it in g->dot. All blocks of the
- * group must be packed. */
+/* For a normaliser whose threshold makes rows sum to 1: stores in g->dot, for each row, the mean of
+ * dP weighted by the derivatives of the row's weights (normalizer.h). All blocks of the group must
+ * be packed. */
 void attn_backward_means(attn_backward *g, const attn_block *block, attn_backward_lane *l);
 /* Replaces rows that have NaN or a magnitude above `most` by zeros. `rows` are n rows [n, width]
  * with row stride *ld. If no row is replaced, the function returns `rows`. Else it returns a copy
@@ -155,13 +156,13 @@ const void *attn_backward_tile(const attn_backward *g, const attn_block *block, 
  * score. */
 void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n, size_t chunk,
                         attn_backward_lane *l);
-/* Adds the tile's part of the gradient of position biases to sums->entries. The part is computed
- * from dZ in l->grad. So the function must be called before attn_backward_edit, which overwrites
- * dZ. In a table of biases, the gradient of an entry is the sum of dZ over all cells that use the
- * entry. For ALiBi, the gradient of the slope is the sum of -dZ * |distance| over all cells. */
+/* Adds the tile's part of the gradient of position biases to sums->entries. It reads dZ from
+ * l->grad, so it must be called before attn_backward_edit, which overwrites dZ. In a table of
+ * biases, the gradient of an entry is the sum of dZ over all cells that use the entry. For ALiBi,
+ * the gradient of the slope is the sum of -dZ * |distance| over all cells. */
 void attn_backward_collect_biases(const attn_backward *g, const attn_block *block, size_t j0,
                                   size_t n, const attn_backward_lane *l, attn_backward_sums *sums);
-/* Adds dZ of the tile to sums->normalizer, the gradient of the normaliser's bias. As
+/* Adds dZ of the tile to sums->normalizer, the gradient of the normaliser's bias. Like
  * attn_backward_collect_biases, it must be called while l->grad holds dZ. */
 void attn_backward_collect_normalizer(const attn_backward *g, const attn_block *block, size_t n,
                                       const attn_backward_lane *l, attn_backward_sums *sums);

@@ -56,8 +56,8 @@ static attn_backward_rows place_rows(attn_area *area, const attn_backward_plan *
     return rows;
 }
 
-/* Takes memory for the sums of one piece for a table of vectors by distance, of which there are
- * `tables`. */
+/* Takes memory for one piece's sums for the gradient of a table of vectors by distance. `tables` is
+ * the number of such tables: 0, 1, or one for each head. */
 static double *place_vectors(attn_area *area, const attn_attention_dims *d, size_t tables,
                              size_t width) {
     return tables ? attn_area_take_3(area, tables > 1 ? attn_group(d) : 1, d->relative, width,

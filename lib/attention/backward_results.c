@@ -82,7 +82,8 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
 static attn_status back_bias(const attn_backward *g, const attn_mask_layer *layer, attn_pool *pool,
                              attn_arena *arena, attn_tensor *out, attn_error *err) {
     biases s = {.g = g};
-    attn_mask mask = *g->a->mask; /* attn_weights_view clears two members of its mask */
+    /* a copy, because attn_weights_view clears two members of the mask */
+    attn_mask mask = *g->a->mask;
     attn_mask_layer sums = *layer;
     size_t count;
     ATTN_TRY(attn_dense_zeros(&layer->values, g->a->dims.result, arena, out, err));
@@ -123,17 +124,18 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
 
 /* An operand (queries, keys or values) and its gradients. */
 typedef struct side {
-    /* The operand as sent, [B, heads, rows, width_in]. Its first past_rows rows are in `past`, the
-     * others in `view`. */
+    /* The operand as the caller gave it, [B, heads, rows, width_in]. Its first past_rows rows are
+     * in `past`, the others in `view`. */
     const attn_view *past, *view;
     size_t past_rows, heads, rows, width_in;
-    const attn_tensor *map;  /* the score map of the operand; rank 0 or NULL: none */
-    const attn_tensor *from; /* the parameter whose columns from `column` on are the map */
+    const attn_tensor *map; /* the score map of the operand; rank 0 or NULL: none */
+    /* the parameter that contains the map as its columns from `column` on */
+    const attn_tensor *from;
     size_t column;
     bool query;   /* true for queries, false for keys and values */
     char *grads;  /* the gradients [B, heads, rows, width] as elements of k's type */
     size_t width; /* the score width (values: value width); map_back sets it to width_in */
-    bool alone; /* no other gradient is added to the caller's tensor, so `grads` is copied to it */
+    bool alone; /* no other gradient is added to the caller's tensor, so `grads` is copied there */
     bool here;  /* the caller's tensor takes over the memory of `grads` */
 } side;
 
@@ -156,9 +158,10 @@ static char *sum_query_chunks(const attn_backward *g) {
     return remove_padding(g->k, g->dquery, rows, d->score_width);
 }
 
-/* Computes the backward pass through the rotations of rotary positions: rotations by the negative
- * angles. Cached rows that came rotated are left. `angles` is scratch of 2 * width doubles, `row` of
- * one row. Unless sums is NULL, adds the gradient of the frequencies to it. */
+/* Computes the backward pass through rotary positions: rotates gradients by the negative angles.
+ * Cached rows that were rotated before the operation stay as they are. `angles` is scratch of 2 *
+ * width doubles, and `row` scratch of one row. Unless `sums` is NULL, adds the gradient of the
+ * frequencies to it. */
 static void rotate_back(const attn_backward *g, const side *s, double *angles, void *row,
                         double *sums) {
     const attn_attention *a = g->a;
@@ -187,7 +190,7 @@ static void rotate_back(const attn_backward *g, const side *s, double *angles, v
         }
 }
 
-/* Does the same with memory of the arena, and adds the gradient of frequencies of the caller to
+/* Calls rotate_back with memory of the arena, and adds the gradient of the caller's frequencies to
  * *out. */
 static attn_status back_through_rotation(const attn_backward *g, const side *s, attn_arena *arena,
                                          attn_tensor *out, attn_error *err) {
@@ -206,8 +209,8 @@ static attn_status back_through_rotation(const attn_backward *g, const side *s, 
 
 /* --- score maps --- */
 
-/* Returns a dense copy [B, heads, rows, width_in] of the operand as sent, in which rows that are
- * not finite are zeros. NULL: out of memory. */
+/* Returns a dense copy [B, heads, rows, width_in] of the operand as the caller gave it, in which
+ * rows that are not finite are zeros. NULL: out of memory. */
 static char *source_rows(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_kernels *k = g->k;
     const size_t head_rows = s->rows, bytes = s->width_in * k->elem;
@@ -289,7 +292,7 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
 /* --- mixed heads --- */
 
 /* Computes the backward pass through the mix of heads: s->grads become the gradients of the queries
- * and keys of each head, and *out that of the matrix. */
+ * and keys of each head, and *out becomes the gradient of the mixing matrix. */
 static attn_status back_through_mix(const attn_backward *g, side *q, side *k, attn_pool *pool,
                                     attn_arena *arena, attn_tensor *out, attn_error *err) {
     const attn_attention *a = g->a;
@@ -316,8 +319,8 @@ static attn_status back_through_mix(const attn_backward *g, side *q, side *k, at
     return ATTN_OK;
 }
 
-/* Computes the backward pass through the mix of weights: v->grads become the gradients of the values
- * as sent, and out->mix_weights or out->subtract_lambda is set. */
+/* Computes the backward pass through the mix of weights: v->grads become the gradients of the
+ * caller's values, and out->mix_weights or out->subtract_lambda is set. */
 static attn_status back_through_weights(const attn_backward *g, side *v, attn_pool *pool,
                                         attn_arena *arena, attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -491,9 +494,9 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_pool *pool,
 
 /* --- numbers by row, and all gradients --- */
 
-/* Returns the gradient of the sink of row r of all rows. The value of a sink is 0, so dP of the
- * sink's weight is 0, and the gradient is the sink's weight times -g->dot. With another normaliser
- * than softmax the derivative of the weight takes the place of the weight. */
+/* Returns the gradient of the sink of row r of all rows. The value of a sink is 0, so dP of its
+ * weight is 0, and the gradient is the sink's weight times -g->dot. With another normaliser than
+ * softmax the derivative of the weight takes the place of the weight. */
 static double sink_gradient(const attn_backward *g, size_t r, double sink) {
     if (g->a->dims.normalizer)
         return -attn_normalizer_sink(g->a, sink, g->results->stats.max[r]) * g->dot[r];
@@ -511,8 +514,8 @@ static double scale_gradient(const attn_backward *g, size_t r, double scale) {
     return sum;
 }
 
-/* Computes the gradients of numbers by row: that of an element of `input` is the sum of the
- * gradients of all rows that use it. */
+/* Computes the gradients of numbers by row: the gradient of an element of `input` is the sum of the
+ * gradients of all rows that use the element. */
 static attn_status back_by_row(const attn_backward *g, const attn_row_numbers *numbers,
                                const attn_tensor *input,
                                double (*gradient)(const attn_backward *g, size_t r, double number),

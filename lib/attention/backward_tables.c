@@ -78,8 +78,8 @@ static attn_status store_normalizer(const attn_backward *g, size_t pieces, attn_
     return ATTN_OK;
 }
 
-/* Stores the gradient of a table of vectors by distance, if there is one, whose sums have this offset
- * in attn_backward_sums. */
+/* Stores the gradient of a table of vectors by distance, if the operation has this table. `offset`
+ * is the offset of its sums in attn_backward_sums. */
 static attn_status store_vectors(const attn_backward *g, size_t pieces, size_t offset,
                                  const attn_vector_table *table, const attn_tensor *like,
                                  attn_arena *arena, attn_tensor *out, attn_error *err) {
@@ -111,7 +111,7 @@ attn_status attn_backward_tables(const attn_backward *g, size_t pieces, attn_are
                            &p->query_table, arena, &to->query_table, err));
     ATTN_TRY(store_vectors(g, pieces, offsetof(attn_backward_sums, values), &a->rule.values,
                            &p->value_table, arena, &to->value_table, err));
-    if (!a->in.score_position.kind) { /* it is the only kind */
+    if (!a->in.score_position.kind) { /* there is only one kind of positions */
         out->slopes = to->slopes, out->table = to->table;
         out->key_table = to->key_table, out->value_table = to->value_table;
         out->query_table = to->query_table;

@@ -1,4 +1,4 @@
-/* One tile of the backward pass. This file packs the rows of a block beforehand. For a tile it
+/* One tile of the backward pass. This file first packs the rows of a block. For each tile it
  * computes the weights again, from the maximum and sum of each row or from the numerators that the
  * forward pass has kept. Then it computes the gradients of the scores, and the tile's share of the
  * gradients of positions. */
@@ -344,7 +344,7 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
                                    .softcap = g->a->in.softcap};
         if (edit.softcap != 0)
             edit.capped = attn_row_of(l->capped, r, k->keys, k);
-        if (l->raw) { /* the scale comes after the softcap's derivative */
+        if (l->raw) { /* the scale is applied after the derivative of the softcap */
             const attn_edit_backward cap = {
                 .scale = 1, .softcap = edit.softcap, .capped = edit.capped};
             k->edit_backward(attn_row_of(l->grad, r, k->keys, k), n, &cap);
@@ -374,7 +374,8 @@ void attn_backward_collect_biases(const attn_backward *g, const attn_block *bloc
     double *entries = sums->entries + block->h % group * g->a->dims.entries;
     for (size_t r = 0; r < block->rows; r++) {
         const char *dz = (const char *)l->grad + r * g->k->keys * g->k->elem;
-        int64_t distances[AT_ONCE], first = 0, last = -1; /* first … last have the entry `at` */
+        /* distances first … last share the entry `at` */
+        int64_t distances[AT_ONCE], first = 0, last = -1;
         size_t at = 0;
         for (size_t j = 0; j < n; j++) {
             const double z = attn_element(dz, g->k->elem, j);
@@ -480,7 +481,7 @@ void attn_backward_collect_key_vectors(const attn_backward *g, const attn_block 
         for (size_t j = 0; j < n; j++) {
             const size_t t = attn_vector_row(a, block->b, block->i + r, j0 + j);
             const double ds = attn_element(attn_row_of(l->grad, r, k->keys, k), k->elem, j);
-            if (t == SIZE_MAX || ds == 0) /* the key of a hidden cell may be NaN */
+            if (t == SIZE_MAX || ds == 0) /* skip hidden cells, whose key may be NaN */
                 continue;
             const double *query = attn_vector_at(table, block->h, t);
             for (size_t e = 0; e < E; e++) {

@@ -67,7 +67,7 @@ static void store_cells(const attn_attention *a, const attn_kernels *k, char *ds
 }
 
 /* Stores the cells of keys [from, from + n) of row r of a block. w->tile holds the row's scores of
- * keys j0 and after. For the stage of weights the function computes the weights from these
+ * keys j0 and after. If the stage is ATTN_STAGE_PROBS, the function computes the weights from these
  * scores. */
 static void store_row(const request *q, const attn_block *block, size_t r, size_t j0, size_t from,
                       size_t n, attn_block_work *w) {
@@ -104,7 +104,7 @@ static bool is_kind(const request *q, const attn_block *block, size_t r, uint8_t
 }
 
 /* Stores the cells of keys [from, to), which no row of the block sees: weights of 0, or scores of
- * -INFINITY. Only rows of this kind are written. */
+ * -INFINITY. Writes only rows of this kind. */
 static void hide_keys(const request *q, const attn_block *block, size_t from, size_t to,
                       uint8_t kind) {
     const size_t n = to - from, elem = attn_dtype_size(q->a->dims.result);
@@ -119,11 +119,11 @@ static void hide_keys(const request *q, const attn_block *block, size_t from, si
     }
 }
 
-/* The keys whose cells are computed for a block. At a stage before ATTN_STAGE_BIASED, when the mask
- * is not applied yet, these are all keys of the range. */
+/* The keys whose cells are computed for a block. At a stage before ATTN_STAGE_BIASED the mask is
+ * not applied yet, so these are all keys of the range. */
 typedef struct extent {
     size_t from, to;             /* keys of the range that a row of the block may see */
-    size_t plain_from, plain_to; /* keys whose scores mask, biases and softcap leave unchanged */
+    size_t plain_from, plain_to; /* keys whose scores neither mask, biases nor softcap change */
 } extent;
 
 static extent extent_of(const request *q, const attn_block *block) {
@@ -192,8 +192,8 @@ static attn_status check_range(const request *q, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Computes a request for a head whose weights are not mixed: rows of kind ATTN_ROW_TABLE in blocks,
- * unless double_only, and rows of kind ATTN_ROW_DOUBLE one by one. */
+/* Computes a request for a head whose weights are not mixed: rows of kind ATTN_ROW_TABLE in blocks
+ * (none if double_only), and rows of kind ATTN_ROW_DOUBLE one by one. */
 static attn_status compute_head(const request *q, attn_cells_scratch *scratch, bool double_only,
                                 attn_error *err) {
     const attn_attention *a = q->a;

@@ -25,8 +25,8 @@ attn_status attn_cells_rows(const attn_attention *a, const attn_stats *stats,
                             attn_error *err);
 
 /* Computes the weights (elements of dims.result) and the biased scores (float) of a range, both
- * dense [rows, cols]. With mixed weights the score of a cell is the largest one of the heads that are
- * read, so it is -infinity if the cell is hidden from all of them. */
+ * dense [rows, cols]. With mixed weights the score of a cell is the largest score among the heads
+ * that the output head reads. So it is -infinity if the cell is hidden in all these heads. */
 attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *stats,
                                    const attn_range *range, void *weights, float *logits,
                                    attn_cells_scratch *scratch, attn_error *err);

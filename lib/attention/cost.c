@@ -10,7 +10,7 @@ enum { OPERATION_PIECES = 16 };
 
 /* Counts an upper bound of the memory that attn_attention_new takes, except for the tensors of
  * masks: the operation and its mask, OFFSETS arrays with an element for each batch entry, numbers
- * by row, the normaliser's bias, tables of positions, and transformed queries and keys. */
+ * for rows, the normaliser's bias, tables of positions, and transformed queries and keys. */
 static bool count_operation(const attn_attention_dims *d, const attn_kernels *k, attn_area *area) {
     enum { OFFSETS = 16 };
     size_t transformed = 0;
@@ -38,8 +38,8 @@ double attn_attention_cell_operations(const attn_attention_dims *d) {
     return score + query_vectors + 2 * (double)d->value_width;
 }
 
-/* Returns the operations that mix outputs, and weights if they are wanted, whose cells are computed
- * for each output head anew. */
+/* Returns the operations that mix outputs, plus those of wanted mixed weights, whose cells are
+ * computed again for each output head. */
 static double mix_operations(const attn_attention_dims *d, unsigned want) {
     const double rows = d->factors ? (double)d->B * (double)d->L * (double)d->factors : 0;
     const double matrices = (double)((want & ATTN_WANT_WEIGHTS) != 0) +

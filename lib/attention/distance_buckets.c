@@ -1,4 +1,4 @@
-/* Buckets of distances: those of T5 and of disentangled attention (position_rule.h). */
+/* Buckets of distances for T5 and for disentangled attention (position_rule.h). */
 #include <math.h>
 
 #include "attention/position_rule.h"
@@ -25,9 +25,9 @@ int64_t attn_t5_distance(const attn_position *p) {
     return p->max_distance ? p->max_distance : 128;
 }
 
-/* Returns the bucket of u >= 0 in the tables of disentangled attention with 2m rows, before it is
- * clipped: DeBERTa's make_log_bucket_position. If the quotient of the logarithms is a whole number, it
- * may be computed a little above it. */
+/* Returns the bucket of u >= 0 in the tables of disentangled attention with 2m rows, before
+ * clipping. This is DeBERTa's make_log_bucket_position. Rounding may compute a quotient of
+ * logarithms that is a whole number as slightly more, so 1e-9 is subtracted. */
 static size_t disentangled_bucket(int64_t u, size_t m, int64_t most) {
     const double n = (double)(m / 2);
     if (u <= (int64_t)(m / 2))
@@ -44,10 +44,10 @@ static size_t bucket_of(const attn_attention *a, int64_t n) {
                : disentangled_bucket(n, a->dims.relative / 2, p->max_distance);
 }
 
-/* The number of the bucket grows with |distance|, and T5's last bucket begins at or before
- * max_distance, as the last one of disentangled attention does. A bucket without any distance gets
- * the number that the next bucket gets. The function searches for each smallest |distance| by
- * doubling steps and then by bisection. */
+/* Bucket numbers grow with |distance|. The last bucket of T5, and of disentangled attention, begins
+ * at or before max_distance. A bucket without any distance gets the smallest |distance| of the next
+ * bucket. The function searches each smallest |distance| by doubling steps and then by
+ * bisection. */
 bool attn_position_nearest(attn_attention *a, size_t side, attn_arena *arena) {
     const attn_position *p = attn_score_position(&a->in);
     const int64_t most = p->kind == ATTN_POSITION_T5 ? attn_t5_distance(p) : p->max_distance;

@@ -47,7 +47,7 @@ double attn_vector_operations(const attn_attention_dims *d) {
 
 /* --- checks --- */
 
-/* Checks that `t` has as many rows as the table `other` of the name `name`. */
+/* Checks that `t` has as many rows as the table `other`, which errors call `name`. */
 static attn_status check_rows(const attn_tensor *t, const char *where, const attn_tensor *other,
                               const char *name, attn_error *err) {
     const size_t found = t->dims[t->rank - 2], expected = other->dims[other->rank - 2];
@@ -57,7 +57,7 @@ static attn_status check_rows(const attn_tensor *t, const char *where, const att
                      name, expected, found);
 }
 
-/* Copies a table, which is checked, into the arena. */
+/* Copies a table that has been checked into the arena. */
 static attn_status copy_table(const attn_tensor *t, attn_arena *arena, attn_vector_table *out,
                               attn_error *err) {
     const size_t width = t->dims[t->rank - 1];

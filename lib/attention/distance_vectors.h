@@ -10,7 +10,7 @@
 typedef struct attn_vector_table {
     const double *rows; /* NULL: there is no table */
     size_t width;
-    size_t head; /* elements from the rows of a head to those of the next; 0: all share them */
+    size_t head; /* elements between the rows of neighbouring heads; 0: all heads share the rows */
 } attn_vector_table;
 
 /* Returns row t of the table of head h. */
@@ -26,10 +26,10 @@ void attn_vectors_resolve(const attn_position *p, attn_attention_dims *d);
  * distance with the value table. */
 double attn_vector_operations(const attn_attention_dims *d);
 
-/* Checks the tables of a kind of position that has them and compiles them into a->rule. */
+/* Checks the tables of a kind of position that has tables, and compiles them into a->rule. */
 attn_status attn_vectors_new(attn_attention *a, attn_arena *arena, attn_error *err);
 
-/* In the functions that follow, void * are arrays of elements of elem bytes: 4 (float) or 8
+/* In the functions that follow, a void * is an array whose elements have elem bytes: 4 (float) or 8
  * (double). Row i is query i of head (b, h), and t is a row of the tables.
  *   attn_vector_row      returns t of query i and key j; SIZE_MAX: one of them has no position
  *   attn_vector_terms    terms[t] = q . key_table[t], for one query q [E]

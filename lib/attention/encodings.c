@@ -53,8 +53,8 @@ attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err
                            "out dropout_p or grad_output");
 }
 
-/* Returns the position of row i of batch entry b of the queries, or of the keys and values. Row 0 of
- * these stands behind the cached keys. */
+/* Returns the position of row i of batch entry b of the queries, or of the keys and values. Row 0
+ * of the keys and values stands behind the cached keys. */
 static int64_t position_of_row(const attn_encoding *e, bool queries, size_t b, size_t i) {
     return queries ? attn_position_at(&e->query_positions, b, i)
                    : attn_position_at(&e->key_positions, b, e->dims.past + i);
@@ -67,7 +67,7 @@ static int64_t position_of_row(const attn_encoding *e, bool queries, size_t b, s
  * heads if the axis of heads follows that of L (BLHE), else 1. */
 typedef struct row_order {
     size_t outer, L, inner;
-    /* How many of the `outer` indices belong to a batch entry. 0: all entries have the same
+    /* How many of the `outer` indices belong to one batch entry. 0: all entries have the same
      * positions. */
     size_t a_batch;
 } row_order;
@@ -118,8 +118,8 @@ static attn_status check_positions(const attn_encoding *e, bool queries, const r
 
 /* --- encodings --- */
 
-/* Computes line [D], the encoding of a position; ATTN_NO_POSITION has zeros. `rates` [D / 2] are the
- * angles of position 1. */
+/* Computes line [D], the encoding of a position; ATTN_NO_POSITION gives zeros. `rates` [D / 2] are
+ * the angles of position 1. */
 static void encoding_of(const attn_position *p, int64_t position, const double *rates, size_t D,
                         double *line) {
     if (position == ATTN_NO_POSITION) {

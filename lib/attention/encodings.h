@@ -11,15 +11,15 @@
 /* Encodings of an operation. All pointers must outlive it. */
 typedef struct attn_encoding {
     attn_position position; /* kind ATTN_POSITION_SINUSOIDAL or ATTN_POSITION_LEARNED */
-    const char *where;      /* the field that asks for encodings, for errors */
+    const char *where;      /* the input member that asks for encodings, for errors */
     attn_attention_dims dims;
     attn_sequence_positions query_positions, key_positions;
     attn_layout layout; /* layout of the tensors to which encodings are added */
     uint64_t stream;    /* stream of random numbers for dropout (attn_encoding_stream) */
 } attn_encoding;
 
-/* An encoded element counts as this many floating-point operations: a sine takes the time of about
- * so many. */
+/* An encoded element counts as this many floating-point operations, since a sine takes about as
+ * long. */
 #define ATTN_ENCODING_OPERATIONS 32.0
 
 /* Returns whether positions of this kind are added to the inputs. */
@@ -39,15 +39,15 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
 attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err);
 
 /* Returns the stream of random numbers for part 0 (query), 1 (key) or 2 (value). The stream is the
- * number of the first part with the same tensor. So dropout is the same in all parts that share a
- * tensor. */
+ * number of the first part with the same tensor. So parts that share a tensor have the same
+ * dropout. */
 uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part);
 
 /* Sets *out to x plus the encoding of each row's position, after dropout; a row without a position
- * gets no encoding. x is the query, or
- * (`queries` false) the key or the value. *out is dense, in the arena, and float64 if x is, else
- * float32. Errors: ATTN_ESHAPE (a position that the table does not have), ATTN_EARG (positions that
- * differ between batch entries that share a query), ATTN_ENOMEM. */
+ * gets no encoding. x is the query, or, if `queries` is false, the key or the value. *out is dense,
+ * in the arena, and float64 if x is, else float32. Errors: ATTN_ESHAPE (a position that the table
+ * does not have), ATTN_EARG (positions that differ between batch entries that share a query),
+ * ATTN_ENOMEM. */
 attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor *x,
                         attn_arena *arena, attn_tensor *out, attn_error *err);
 /* Adds each row of `grad` to the row of `sums` for its position. `grad` is the gradient with
@@ -57,7 +57,7 @@ void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tenso
                           double *sums);
 
 /* Gradients of one operand with respect to the rows of each head, [B, heads, stored, width] with
- * elements of elem bytes. Of each head the `rows` rows from `first` on are encoded. */
+ * elements of elem bytes. In each head, `rows` rows from `first` on are encoded. */
 typedef struct attn_encoding_rows {
     const char *grads;
     size_t elem, heads, stored, first, rows, width;

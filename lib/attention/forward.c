@@ -46,7 +46,7 @@ typedef struct together {
     pass_steps *passes;
     size_t count;
     const attn_control *control;
-    size_t pieces;       /* pieces of all steps, to report progress; 0: no reports */
+    size_t pieces;       /* pieces of all steps, the total for progress reports; 0: no reports */
     _Atomic size_t done; /* pieces that have ended */
 } together;
 
@@ -83,8 +83,8 @@ static attn_status run_piece(void *work, size_t index, size_t lane, attn_error *
     return ATTN_OK;
 }
 
-/* Prepares step number n of all passes, and returns the number of its pieces. A pass whose steps
- * are over, or in which a piece has set not_finite, has none. */
+/* Prepares step number n of all passes, and returns the number of its pieces. A pass without
+ * further steps, or with not_finite set by a piece, adds no pieces. */
 static size_t open_step(together *t, size_t n) {
     size_t pieces = 0;
     for (size_t i = 0; i < t->count; i++) {
@@ -134,7 +134,7 @@ static attn_status open_member(member *m, unsigned want, attn_pool *pool,
 }
 
 /* Lists the steps that compute the rows. If `packed`, all keys are packed and marked first,
- * whatever the plan says. The step that packs runs here, since it divides its work itself. */
+ * whatever the plan says. ATTN_STEP_PACK runs here, since it divides its work itself. */
 static attn_status open_rows(member *m, bool packed, attn_arena *arena, pass_steps *pass,
                              attn_error *err) {
     attn_forward *f = &m->f;
@@ -154,8 +154,8 @@ static attn_status open_rows(member *m, bool packed, attn_arena *arena, pass_ste
     return ATTN_OK;
 }
 
-/* Computes all rows of the passes; with `again` only those of passes that have met NaN, infinity or
- * too large numbers, with all keys packed and marked. */
+/* Computes all rows of the passes. With `again`, computes only the passes that have met NaN,
+ * infinity or too large numbers, with all keys packed and marked. */
 static attn_status run_rows(member *members, size_t count, bool again, together *t,
                             attn_arena *arena, attn_error *err) {
     attn_pool *pool = members->f.pool;
@@ -204,8 +204,8 @@ attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *po
     return ATTN_OK;
 }
 
-/* Runs the passes of all members. Afterwards a->packed are the keys and values that the pass of an
- * operation has packed for all heads, or NULL if it has not packed them. */
+/* Runs the passes of all members. Afterwards a->packed points to the keys and values that the pass
+ * has packed for all heads, or is NULL if the pass has not packed them. */
 static attn_status run_members(member *members, pass_steps *passes, size_t count, unsigned want,
                                attn_stage stage, attn_pool *pool, const attn_control *control,
                                attn_arena *arena, attn_results *out, attn_error *err) {

@@ -94,10 +94,10 @@ char *attn_forward_range_maxima(const attn_forward *f, size_t b, size_t h);
 
 /* --- rows (forward_rows.c) --- */
 
-/* Prepares *run for the pass of the block run->stream.block. The caller has set run->stream, and in
- * it only `block` and `w` (run->work). Loads the queries, finds the rows that `ref` must compute,
- * and chooses the memory for what becomes weights. If `packed` is NULL, the magnitudes of keys and
- * values are known only after the pass. The caller must then find the rows that overflow
+/* Prepares *run for the pass of the block run->stream.block. In run->stream the caller has set only
+ * `block` and `w` (run->work). Loads the queries, finds the rows that `ref` must compute, and
+ * chooses the memory for the numbers that become weights. If `packed` is NULL, the magnitudes of
+ * keys and values are known only after the pass. The caller must then find the rows that overflow
  * (attn_forward_end_as_is). */
 attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
                                attn_block_run *run, attn_error *err);
@@ -112,7 +112,7 @@ attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double 
                                    attn_forward_lane *l, attn_error *err);
 
 /* Returns the bit set of the rows of a block that `ref` must compute: those in `in_double`, and
- * those whose largest score is beyond what the table `k` computes. Counts the rows that see no key
+ * those whose largest score is beyond the range of the table `k`. Counts the rows that see no key
  * in f->hidden_rows. */
 uint64_t attn_forward_beyond(attn_forward *f, const attn_block *block, const double *largest,
                              uint64_t in_double, const attn_kernels *k);
@@ -123,7 +123,7 @@ attn_status attn_forward_end_rows(const attn_forward *f, const attn_block *block
                                   uint64_t in_double, const double *largest, const double *divisors,
                                   attn_block_work *w, attn_error *err);
 
-/* --- pieces of the steps; work is the attn_forward --- */
+/* --- pieces of the steps; `work` points to the attn_forward --- */
 
 attn_status attn_forward_strided(void *work, size_t index, size_t lane, attn_error *err);
 attn_status attn_forward_blocks(void *work, size_t index, size_t lane, attn_error *err);

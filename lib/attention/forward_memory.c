@@ -41,7 +41,7 @@ static void place_results(attn_area *area, const attn_plan *p, attn_results *out
         place_tensor(area, d->result, rows, 1, d->rows_rank, d->rows, &out->logsumexp);
     if (p->want & ATTN_WANT_SCORES)
         place_tensor(area, d->result, rows, d->S, d->weights_rank, d->scores, &out->scores);
-    if (p->want & ATTN_WANT_PRESENT) { /* attn_present sets their shapes */
+    if (p->want & ATTN_WANT_PRESENT) { /* attn_present sets the shapes of these results */
         place_tensor(area, d->result, keys * d->Hkv, d->Ek, 0, NULL, &out->present_key);
         place_tensor(area, d->result, keys * d->Hv, d->Ev, 0, NULL, &out->present_value);
     }
@@ -63,13 +63,13 @@ static void place_forward_lane(const void *work, attn_area *area, void *to) {
         run->maxima = run->work.maxima;
         run->kept = p->kept ? attn_area_take(area, 1, p->kept) : NULL;
         if (area->base &&
-            n > 0) { /* the heads of a group share the tile that the first head packs */
+            n > 0) { /* the first head of a group packs a tile, and the other heads share it */
             run->work.packed_key = runs->work.packed_key;
             run->work.packed_value = runs->work.packed_value;
         }
     }
     if (p->main == ATTN_STEP_NORMALIZED) {
-        const size_t row = p->rows * p->kernels->elem; /* or one row in double */
+        const size_t row = p->rows * p->kernels->elem; /* or memory for one row in double */
         l->scores = attn_area_take(area, row > sizeof(double) ? row : sizeof(double), p->dims->S);
     }
     if (p->main == ATTN_STEP_HEADS) {

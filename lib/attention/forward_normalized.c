@@ -1,9 +1,9 @@
 /* ATTN_STEP_NORMALIZED: a piece computes one block of an operation whose normaliser is not softmax.
  *
- * The pass goes over the keys twice: first it collects the edited scores of the rows in memory of
- * the lane, and then, with the statistics of each row (normalizer.h), it turns them into weights
- * tile by tile and adds the weighted values. Weights that are wanted are computed afterwards, cell
- * by cell, as with softmax. */
+ * The pass goes over the keys twice. First it collects the edited scores of the rows in memory of
+ * the lane. Then the statistics of each row are known (normalizer.h), and it turns the scores into
+ * weights tile by tile and adds the weighted values. Weights that are wanted are computed
+ * afterwards, cell by cell, as with softmax. */
 #include "attention/forward.h"
 
 #include <math.h>
@@ -103,8 +103,8 @@ static uint64_t overflowing(const attn_attention *a, const attn_block *block,
     return rows;
 }
 
-/* Computes a block with the work area of the stream, and writes its rows. *in_double are rows that
- * `ref` must compute, before and after. */
+/* Computes a block with the work area of the stream, and writes its rows. *in_double is the set of
+ * rows that `ref` must compute; the function may add rows. */
 static attn_status compute(attn_forward *f, const attn_stream *s, const attn_packed *packed,
                            uint8_t kind, void *scores, uint64_t *in_double, attn_error *err) {
     const attn_attention *a = f->a;
@@ -123,7 +123,7 @@ static attn_status compute(attn_forward *f, const attn_stream *s, const attn_pac
         f->out->stats.max[first + r] = rows[r].threshold;
         f->out->stats.sum[first + r] = none ? 0 : rows[r].divisor;
         f->out->stats.kind[first + r] = kind;
-        divisors[r] = none ? 0 : 1; /* the weights of the tiles are divided already */
+        divisors[r] = none ? 0 : 1; /* weights are already divided by the divisor */
     }
     return attn_forward_end_rows(f, block, *in_double, largest, divisors, s->w, err);
 }

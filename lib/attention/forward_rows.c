@@ -84,10 +84,10 @@ uint64_t attn_forward_beyond(attn_forward *f, const attn_block *block, const dou
     const bool narrow_range = k->elem == sizeof(float);
     size_t hidden = 0;
     for (size_t r = 0; r < block->rows; r++) {
-        if (fabs(largest[r]) < ATTN_WIDE) /* so it is for nearly all rows */
+        if (fabs(largest[r]) < ATTN_WIDE) /* nearly all rows take this path */
             continue;
         const bool empty = largest[r] == -INFINITY;
-        if (narrow_range && (!empty || /* else the row's scores are below -FLT_MAX */
+        if (narrow_range && (!empty || /* if the row sees a key, its scores are below -FLT_MAX */
                              attn_mask_sees_any(f->a->mask, block->b, block->h, block->i + r)))
             in_double |= UINT64_C(1) << r;
         hidden += empty && !(in_double >> r & 1);
@@ -141,10 +141,10 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
 }
 
 /* If all weights together have more bytes than this, they leave the caches before the caller reads
- * them. So they are stored to memory past the caches. */
+ * them. So they are stored to memory without passing through the caches. */
 enum { PAST_CACHES = 8 << 20 };
 
-/* Computes the weights of a block from what its pass kept: numerators or edited scores. */
+/* Computes the weights of a block from the numerators or edited scores that its pass kept. */
 static void finish_weights(const attn_forward *f, const attn_block_run *run) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;

@@ -178,9 +178,9 @@ attn_status attn_forward_window(void *work, size_t index, size_t lane, attn_erro
  *                          \        |      /
  *                           merged in order         JOIN: a piece for each group ends its rows
  *
- * The kept numerators of a tile are relative to the row's running maximum after this tile, which is
- * stored, too (maxima). So the weights have the same bits as without the division into ranges, and
- * as single cells that are computed later. */
+ * The kept numerators of a tile are relative to the row's running maximum after this tile, and this
+ * maximum is stored too (maxima). So the weights have the same bits as without ranges, and the same
+ * bits as single cells that are computed later. */
 
 static void copy_state(const attn_forward *f, const attn_partial *to, const attn_partial *from) {
     const attn_attention_dims *d = &f->a->dims;
@@ -292,8 +292,8 @@ attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error
                                        : &f->out->weights;
     const attn_cells how = {
         .stage = scores ? f->stage : ATTN_STAGE_PROBS,
-        /* With plan.keeps or a strided pattern, earlier steps have written the weights, except those
-         * of rows that are computed in double. */
+        /* With plan.keeps or a strided pattern, earlier steps have written the weights, except
+         * those of rows that are computed in double. */
         .double_only = f->step == ATTN_STEP_WEIGHTS && !d->factors && (f->plan.keeps || f->strided),
         .dropped = dropped,
         .of_head = scores};

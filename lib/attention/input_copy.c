@@ -1,11 +1,12 @@
-/* The copy of its inputs that an operation keeps. To save time, only what is used is copied: mask
- * layers beyond mask.count and positions without a kind are four fifths of the inputs. */
+/* The copy of its inputs that an operation keeps. To save time, it omits unused parts: mask layers
+ * beyond mask.count and positions without a kind. These are four fifths of the inputs. */
 #include <stddef.h>
 #include <string.h>
 
 #include "attention/resolved.h"
 
-/* Copies a position. One without a kind has tensors that nothing reads; zeros are quicker. */
+/* Copies a position. If it has no kind, nothing reads its tensors, so zeros take their place, which
+ * is faster. */
 static void copy_position(attn_position *to, const attn_position *from) {
     if (from->kind)
         *to = *from;
@@ -13,7 +14,7 @@ static void copy_position(attn_position *to, const attn_position *from) {
         memset(to, 0, sizeof *to);
 }
 
-/* Copies the members from the offset `first` on, up to `end`. */
+/* Copies the members from offset `first` to offset `end`. */
 static void copy_members(attn_inputs *to, const attn_inputs *from, size_t first, size_t end) {
     memcpy((char *)to + first, (const char *)from + first, end - first);
 }

@@ -155,7 +155,7 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
      IS_NARROW(attn_pattern, member)},
 #define NONE(...)
 
-/* Rows leave out their last members where these are zero. Without this line GCC would warn. */
+/* Rows leave out trailing members that are zero, which GCC would warn about without this line. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const attn_input attn_input_rows[] = {
     SITE_TENSOR(query),

@@ -61,8 +61,8 @@ typedef struct wide_rows {
     ptrdiff_t *query_batch, *key_batch;
 } wide_rows;
 
-/* Computes n numbers, from number e on, of part j of the wide query of mixed head g: the sum of row
- * i of the heads that use key head j, times their factors. */
+/* Computes elements e … e + n - 1 of part j of the wide query of mixed head g: the sum of row i of
+ * the heads that use key head j, times their factors. */
 static void mix_query_part(const attn_attention *a, size_t b, size_t g, size_t i, size_t j,
                            size_t e, size_t n, double *sums) {
     const attn_attention_dims *d = &a->dims;
@@ -185,7 +185,8 @@ bool attn_mix_bytes(const attn_attention_dims *d, size_t *bytes) {
 
 /* --- backward --- */
 
-/* Piece: the gradients of the queries of head `index`, and those of its column of the matrix. */
+/* Piece: computes the gradients of the queries of head `index`, and of the column of the matrix
+ * that belongs to this head. */
 static attn_status query_back_piece(void *work, size_t index, size_t lane, attn_error *err) {
     const attn_mix_back *m = work;
     const attn_attention *a = m->a;
@@ -208,8 +209,8 @@ static attn_status query_back_piece(void *work, size_t index, size_t lane, attn_
     return ATTN_OK;
 }
 
-/* Piece: the gradients of key head `index` modulo Hkv of a batch entry: the sum over the copies that
- * the wide keys of all key heads have of it. */
+/* Piece: computes the gradients of one key head of a batch entry, number `index` modulo Hkv. They
+ * are sums over the copies of this head in the wide keys of all key heads. */
 static attn_status key_back_piece(void *work, size_t index, size_t lane, attn_error *err) {
     const attn_mix_back *m = work;
     const attn_attention_dims *d = &m->a->dims;

@@ -66,8 +66,8 @@ static size_t output_of(const attn_attention_dims *d, size_t h) {
     return d->pairs == ATTN_PAIRS_ADJACENT ? h / 2 : h % d->Ho;
 }
 
-/* Returns how many value heads the heads of key head hkv use. Their outputs follow each other, the
- * first one after the last, so their value heads do, too. */
+/* Returns how many value heads the query heads of key head hkv use. Neighbouring query heads make
+ * neighbouring outputs (the first follows the last), so their value heads are neighbours too. */
 static size_t parts_of(const attn_attention_dims *d, size_t hkv) {
     const size_t group = attn_group(d);
     size_t parts = 1;
@@ -260,7 +260,7 @@ attn_status attn_mix_outputs(const attn_attention *a, const attn_results *result
 
 /* --- backward --- */
 
-/* Piece: the gradients of the wide outputs of head `index`, or of its factors. */
+/* Piece: computes the gradients of the wide outputs of head `index`, or of its factors. */
 static attn_status output_back_piece(void *work, size_t index, size_t lane, attn_error *err) {
     const attn_weights_back *w = work;
     const attn_attention *a = w->a;
@@ -296,8 +296,8 @@ attn_status attn_mix_outputs_back(attn_weights_back *w, attn_pool *pool, attn_er
     return attn_pool_run(pool, w->a->dims.Hq, output_back_piece, w, w->control, err);
 }
 
-/* Piece: the gradients of value head `index` modulo Hv of a batch entry: the sum over its copies in
- * the wide values. */
+/* Piece: computes the gradients of one value head of a batch entry, number `index` modulo Hv. They
+ * are sums over the copies of this head in the wide values. */
 static attn_status value_back_piece(void *work, size_t index, size_t lane, attn_error *err) {
     const attn_weights_back *w = work;
     const attn_attention_dims *d = &w->a->dims;

@@ -5,10 +5,11 @@
  *   output of g  =  sum over h of F[g][h] (W_h V_v(g))
  *
  * where v(g) is the value head of g. No pass needs the weights of all heads at once: the pass of
- * head h multiplies W_h by wide values, the rows of all value heads that its output heads use, side
- * by side. Its output is then a sum of parts of these wide outputs, and a mixed weight is a sum of
- * cells. With mix.weights all value heads are used: an output takes Hv times the operations. A pair of
- * heads to subtract shares one output head, so values are not wider unless grouped heads differ. */
+ * head h multiplies W_h by wide values. A wide value holds, side by side, the rows of all value
+ * heads that the output heads of h use. The output of g is then a sum of parts of the wide outputs,
+ * and a mixed weight is a sum of cells. With mix.weights all value heads are used, so an output
+ * takes Hv times the operations. With `subtract` the heads of a pair share one output head, so
+ * values are wider only if the heads of a group use different value heads. */
 #ifndef ATTN_MIX_WEIGHTS_H
 #define ATTN_MIX_WEIGHTS_H
 
@@ -63,13 +64,15 @@ typedef struct attn_weights_back {
     const attn_results *results;
     attn_view out; /* grad_output [B, Ho, L, Ev] */
     size_t elem;   /* bytes of an element of `wide`, `dwide` and `dvalue` */
-    void *wide;   /* out: [B, Hq, L, value width] the gradient of the wide outputs; NULL: not now */
-    double *sums; /* out: [Ho, reads] the gradient of the factors; NULL: not now */
+    /* out: [B, Hq, L, value width] the gradient of the wide outputs; NULL: not computed now */
+    void *wide;
+    double *sums;      /* out: [Ho, reads] the gradient of the factors; NULL: not computed now */
     const void *dwide; /* [B, Hkv, S, value width]: the gradients of the wide values */
-    void *dvalue;      /* out: [B, Hv, S, Ev] */
+    void *dvalue;      /* out: [B, Hv, S, Ev] the gradients of the values */
 } attn_weights_back;
 
-/* Computes w->wide, which must hold zeros, and w->sums, for which w->results must be complete. */
+/* Computes w->wide, which must hold zeros, and w->sums. For w->sums, w->results must be
+ * complete. */
 attn_status attn_mix_outputs_back(attn_weights_back *w, attn_pool *pool, attn_error *err);
 /* Computes w->dvalue from w->dwide. */
 attn_status attn_mix_values_back(attn_weights_back *w, attn_pool *pool, attn_error *err);

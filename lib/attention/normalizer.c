@@ -114,9 +114,9 @@ static double largest_score(const void *scores, size_t elem, size_t n, size_t *v
 }
 
 /* Returns the threshold for which the weights of the scores and of the sink sum to 1. The sum is a
- * convex function of the threshold that falls. So Newton's method, from a threshold where the
- * largest weight alone is 1, never passes the solution. For sparsemax this is the algorithm of
- * Michelot (1986), which ends with the exact set of positive weights. */
+ * convex, falling function of the threshold. So Newton's method never passes the solution if it
+ * starts where the largest weight alone is 1. For sparsemax this is the algorithm of Michelot
+ * (1986), which ends with the exact set of positive weights. */
 static double find_threshold(curve c, const void *scores, size_t elem, size_t n, double sink,
                              double largest) {
     enum { MOST_STEPS = 200 };

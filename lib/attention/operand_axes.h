@@ -4,8 +4,8 @@
 
 #include <attn/attention.h>
 
-/* A tensor of the caller, and its number of batch axes, heads and rows and its width, which follow
- * from its axes and the layout. The first batch_rank axes are batch axes. */
+/* A tensor of the caller, and its sizes: batch axes, heads, rows and width. The sizes follow from
+ * its axes and the layout. The first batch_rank axes are batch axes. */
 typedef struct attn_operand {
     const char *name;
     const attn_tensor *t;
@@ -20,8 +20,8 @@ attn_status attn_operand_check(const char *name, const attn_tensor *t, attn_erro
 attn_status attn_operand_split(attn_operand *o, attn_layout layout, size_t heads, attn_error *err);
 /* Checks that an operand (key, value or cache) has the query's rank. */
 attn_status attn_operand_same_rank(const attn_operand *q, const attn_operand *o, attn_error *err);
-/* Fills the members of *o that follow `t`, for a cache. In every layout the shape of a cache is
- * [batch axes, Hkv, P, E], or [batch axes, P, E] if there is one head. */
+/* Fills the members of *o after `t`, for a cache. In every layout the shape of a cache is [batch
+ * axes, Hkv, P, E], or [batch axes, P, E] if there is one head. */
 attn_status attn_operand_split_cache(attn_operand *o, const attn_attention_dims *d,
                                      attn_error *err);
 

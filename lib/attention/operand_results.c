@@ -1,5 +1,5 @@
-/* Results that are made of the operands: the cache with the new rows, the operands themselves, and
- * the values times their weights. */
+/* Results that are copied or computed from the operands: the cache with the new rows, the operands
+ * themselves, and the values times their weights. */
 #include <string.h>
 
 #include "attention/mix_weights.h"
@@ -36,7 +36,8 @@ static attn_tensor shape_of_heads(const attn_attention_dims *d, void *data, bool
     return attn_tensor_dense(data, d->result, rank, dims);
 }
 
-/* Returns keys as they came: neither rotated by the operation nor mapped by a score form. */
+/* Returns keys as the caller gave them: neither rotated by the operation nor mapped by a score
+ * form. */
 static const void *raw_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                                 size_t elem, void *scratch, size_t *ld) {
     return attn_view_rows(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.Ek, elem,

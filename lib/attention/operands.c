@@ -36,7 +36,7 @@ bool attn_layout_view(const attn_attention *a, const attn_tensor *t, attn_layout
         break;
     case ATTN_BLD:
         view->row = t->strides[r - 2];
-        view->head = 0; /* set by the caller, who knows the width */
+        view->head = 0; /* unknown here; the caller knows the width and sets it */
         break;
     }
     view->batch = attn_view_batches(arena, a->dims.batch, n, batch);
@@ -144,7 +144,7 @@ typedef struct packer {
     const attn_attention_dims *dims;
     const attn_kernels *kernels;
     attn_packed *p;
-    void **lanes;  /* for each slot of the pool, scratch [keys, max(score width, value width)] */
+    void **lanes;  /* [slots of the pool]: scratch [keys, max(score width, value width)] */
     size_t chunks; /* pieces into which the tiles of a head are divided */
 } packer;
 
@@ -330,9 +330,9 @@ bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size
 }
 
 /* Returns an error that names the first number of a row that is not finite. The row is number `row`
- * of head (b, h) for attn_element_path, and number `at` of the view. `seen` ends the text, such as
- * "in a query that sees a key". If all numbers of the view's row are finite, the error says that
- * the score form's map of the row overflows. */
+ * of head (b, h) for attn_element_path, and number `at` of the view. `seen` is the end of the text,
+ * such as "in a query that sees a key". If all numbers of the view's row are finite, the error says
+ * that the score form's map of the row overflows. */
 static attn_status refuse_row(const attn_attention *a, char which, const attn_view *v, size_t b,
                               size_t h, size_t row, size_t at, size_t width, const char *seen,
                               attn_error *err) {
@@ -352,8 +352,8 @@ static attn_status refuse_row(const attn_attention *a, char which, const attn_vi
                      which == 'q' ? "query" : "key");
 }
 
-/* Returns the head of a row that is not finite: `h`, or if heads are mixed the first one whose row
- * `at` of the view has NaN or infinity. */
+/* Returns the head to blame for a row that is not finite: `h`, or if heads are mixed the first head
+ * whose row `at` of the view has NaN or infinity. */
 static size_t bad_head(const attn_attention *a, const attn_view *v, size_t b, size_t h,
                        size_t heads, size_t at) {
     for (size_t head = 0; a->dims.mixed && head < heads; head++)
@@ -363,8 +363,8 @@ static size_t bad_head(const attn_attention *a, const attn_view *v, size_t b, si
     return h;
 }
 
-/* Returns the head of a value that is not finite: hkv, or if weights are mixed the first one among
- * those that the heads of key head hkv use. */
+/* Returns the head to blame for a value that is not finite: hkv, or if weights are mixed the first
+ * such head among those that the heads of key head hkv use. */
 static size_t bad_value_head(const attn_attention *a, const attn_view *v, size_t b, size_t hkv,
                              size_t at) {
     const attn_attention_dims *d = &a->dims;

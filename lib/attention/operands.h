@@ -21,13 +21,13 @@ const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_v
                            size_t *ld);
 
 /* These functions return rows of an operation as attn_view_rows does: keys [n, score width], values
- * [n, value width] and queries [n, score width]. Keys and queries are those whose products are the scores
- * (attn_attention.score_key, score_query). */
+ * [n, value width] and queries [n, score width]. Keys and queries are the rows whose products are
+ * the scores (attn_attention.score_key, score_query). */
 const void *attn_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                           size_t elem, void *scratch, size_t *ld);
 const void *attn_value_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                             size_t elem, void *scratch, size_t *ld);
-/* Values as sent, [n, Ev], of value head `head`. */
+/* Returns values [n, Ev] of value head `head` as the caller gave them. */
 const void *attn_sent_value_rows(const attn_attention *a, size_t b, size_t head, size_t j0,
                                  size_t n, size_t elem, void *scratch, size_t *ld);
 const void *attn_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0, size_t n,
@@ -100,8 +100,7 @@ attn_packed *attn_window_place(attn_area *area, const attn_attention_dims *d, co
                                size_t room, size_t pinned);
 /* Packs a tile of head (b, hkv) into a window, unless the window holds the tile. Returns the index
  * of the tile in the arrays of p. scratch is [keys, max(score width, Ev)]. Numbers that are not
- * finite or too large are packed as they are. The caller finds them by the magnitudes of the
- * tile. */
+ * finite or too large are packed as they are. The caller detects them by the tile's magnitudes. */
 size_t attn_window_load(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv,
                         size_t tile, void *scratch);
 /* Returns the marks [S] of the keys of head (b, hkv). */

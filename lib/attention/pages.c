@@ -171,7 +171,7 @@ const char *attn_pages_words(const attn_inputs *in, const attn_pages *p, attn_ar
 /* --- gathering --- */
 
 typedef struct gathering {
-    attn_tensor pools[2]; /* of keys and of values, [pages, T, Hkv, E]; rank 0: none */
+    attn_tensor pools[2]; /* the pools of keys and of values, [pages, T, Hkv, E]; rank 0: none */
     const attn_tensor *gathered[2];
     const attn_pages *pages;
     attn_layout layout;
@@ -251,7 +251,8 @@ attn_status attn_pages_gather(const attn_inputs *in, const attn_pages *pages, at
 
 /* --- gradients --- */
 
-/* Adds the rows of a head to its rows of the pool, those of keys or of values. */
+/* Adds the gradients of the keys, or values, of a head to the rows of the pool that they come
+ * from. */
 static attn_status add_head(void *work, size_t index, size_t lane, attn_error *err) {
     const gathering *g = work;
     const attn_tensor *pool = &g->pools[index % 2], *from = g->gathered[index % 2];

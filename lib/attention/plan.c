@@ -82,7 +82,7 @@ static void plan_blocks(attn_plan *p) {
     p->bundle = most_in_bundle(p);
     while (p->bundle > 1 && ((double)p->bundle * block > BUNDLE_OPERATIONS ||
                              d->B * d->Hq * p->row_blocks < 2 * p->bundle * p->slots))
-        p->bundle /= 2; /* so that pieces are short and every slot has at least two of them */
+        p->bundle /= 2; /* makes pieces short and gives every slot at least two of them */
     p->bundle_keys = d->S;
     /* With relative values each call of attn_block_stream must see all keys, since each call ends
      * by adding the sums by distance to the output. */
@@ -118,7 +118,7 @@ static void plan_strided(attn_plan *p) {
 }
 
 /* Returns whether something that is computed after the pass needs packed keys: cells, scores,
- * dropped weights, or weights of a pass that does not keep what becomes weights. */
+ * dropped weights, or weights of a pass that keeps no numerators. */
 static bool needs_packed(const attn_plan *p) {
     const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     return (p->want & later) || ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps);
@@ -185,10 +185,10 @@ static size_t group_ranges(const attn_attention_dims *d) {
     return long_enough < useful ? long_enough : useful;
 }
 
-/* Returns the size in bytes of the separate memory in which a block keeps what becomes its weights.
- * Returns 0 if nothing is kept (plan.keeps), if this memory would not fit into a cache, or if the
- * weights of all blocks together fit into a cache. In the last two cases a block keeps the numbers
- * where its weights will be. */
+/* Returns the size in bytes of the separate memory in which a block keeps the numbers that become
+ * its weights. Returns 0 if nothing is kept (plan.keeps), if this memory would not fit into a
+ * cache, or if the weights of all blocks together fit into a cache. In the last two cases a block
+ * keeps the numbers in the memory of its weights. */
 static size_t kept_bytes(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     size_t n, all;
@@ -330,7 +330,8 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
      * - the backward pass does not need the scores themselves, as tanh, tables of vectors, a
      *   softcap, scales by row, biases by distance and gradients of bias tensors do;
      * - there is no strided pattern, and the normaliser is softmax;
-     * - the group is not divided, has more than few queries, and has a bit for each of its tiles;
+     * - the group is not divided, has more than ATTN_FEW_QUERIES queries, and has a bit for each of
+     *   its tiles;
      * - the output is computed (dO . O needs it), and nothing after the passes needs packed
      *   keys. */
     p->by_heads = kernels->finish_weights && !d->normalizer &&

@@ -84,12 +84,12 @@ attn_status attn_plan_check(unsigned want, attn_stage stage, attn_error *err);
  * the plan. */
 void attn_plan_make(const attn_attention_dims *dims, unsigned want, size_t slots, attn_plan *plan);
 
-/* Stores the steps that compute the rows and returns their number. `packed` says that the pass is
- * repeated with all keys packed and marked, since a piece that packs keys itself, or reads them
- * unpacked, has met NaN, infinity or too large numbers. */
+/* Stores the steps that compute the rows and returns their number. If `packed` is true, the pass is
+ * repeated with all keys packed and marked. The reason is that a piece that packs keys itself, or
+ * reads them unpacked, has met NaN, infinity or too large numbers. */
 size_t attn_plan_steps(const attn_plan *plan, bool packed, attn_step steps[ATTN_STEPS]);
 /* Stores the steps that then compute scores and weights cell by cell, and returns their number.
- * `in_double` says that `ref` has computed some rows. No earlier step has written the weights of
+ * `in_double` says that `ref` has computed some rows; no earlier step has written the weights of
  * these rows. */
 size_t attn_plan_cell_steps(const attn_plan *plan, bool in_double, attn_step steps[ATTN_STEPS]);
 
@@ -112,7 +112,7 @@ typedef struct attn_backward_plan {
     const attn_kernels *scores;  /* the table of the forward pass: computes the scores again */
     size_t slots;                /* number of lanes */
     bool by_heads;               /* a piece computes the forward and the backward pass of a group */
-    bool begins_apart; /* pieces of their own pack the rows of all blocks before the main pieces */
+    bool begins_apart; /* separate pieces pack the rows of all blocks before the main pieces run */
     bool lane_homes;   /* the packed rows of a group are in memory of the lane; else each group
                       * has its own memory for them */
     size_t blocks;     /* blocks in a head */

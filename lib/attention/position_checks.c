@@ -8,7 +8,7 @@
 #include "base/try.h"
 #include "base/view.h"
 
-/* Refuses element n, in row-major order. */
+/* Returns an error about element n, in row-major order. */
 static attn_status refuse_element(const attn_tensor *t, const char *where, size_t n,
                                   attn_error *err) {
     size_t index[ATTN_MAX_RANK];

@@ -14,7 +14,7 @@ attn_status attn_position_check(const attn_tensor *t, const char *where, int ran
                                 size_t expected, const char *other, attn_error *err);
 
 /* Checks that a table of vectors by distance is present, is [rows, width] or [H, rows, width], and
- * holds finite numbers. `rows` says what its rows are. */
+ * holds finite numbers. `rows` describes its rows in errors. */
 attn_status attn_position_check_heads(const attn_tensor *t, const char *where, size_t H,
                                       size_t width, const char *rows, attn_error *err);
 /* Checks that the size of an axis is 2m + 1, for the distances -m to m. */

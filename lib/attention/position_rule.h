@@ -28,20 +28,20 @@ typedef struct attn_position_rule {
     attn_rotary_rule rotary;
 } attn_position_rule;
 
-/* Returns the kind of position that changes scores, if one of the two does; else another kind. */
+/* Returns the position that changes scores, if there is one; else `position`, of another kind. */
 static inline const attn_position *attn_score_position(const attn_inputs *in) {
     return in->score_position.kind ? &in->score_position : &in->position;
 }
-/* Returns whether a kind changes the scores, and not the queries and keys. */
+/* Returns whether a kind of position changes the scores rather than the queries and keys. */
 static inline bool attn_position_scores(attn_position_kind kind) {
     return kind >= ATTN_POSITION_ALIBI && kind <= ATTN_POSITION_DISENTANGLED;
 }
-/* Returns whether the positions of the rows in their sequences are read: by all kinds but rotary
- * positions on axes. */
+/* Returns whether the positions of rows in their sequences are read. All kinds read them, except
+ * rotary positions on axes. */
 static inline bool attn_position_reads(const attn_inputs *in) {
     return in->score_position.kind || (in->position.kind && !in->position.axes.pairs.rank);
 }
-/* Refuses a second kind that does not go with the first. Error: ATTN_EARG. */
+/* Checks that the second kind of position may be combined with the first. Error: ATTN_EARG. */
 attn_status attn_position_pair_check(const attn_inputs *in, attn_error *err);
 
 /* Checks both kinds of a->in and compiles them into a->rule. */

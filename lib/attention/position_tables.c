@@ -96,7 +96,7 @@ attn_status attn_position_table(const attn_position *position, size_t H,
     return ATTN_OK;
 }
 
-/* Compiles the tables of vectors of a position alone. */
+/* Compiles the tables of vectors of a position for one head. */
 static attn_status new_vectors(const attn_position *position, size_t head, attn_arena *arena,
                                attn_attention *a, attn_error *err) {
     const attn_tensor *t = position->key_table.rank ? &position->key_table : &position->query_table;
@@ -147,8 +147,8 @@ static double length_of(const int64_t *positions, size_t length) {
     return positions ? (double)last + 1 : (double)length;
 }
 
-/* Sets at[x] to the position of row r on axis x, or at[0] to its position if there are no axes;
- * -infinity: none. */
+/* Sets at[x] to the position of row r on axis x, or, without axes, at[0] to the position of the
+ * row. -infinity: it has none. */
 static void row_of(const attn_rotary_rule *rule, const int64_t *positions, size_t r, double *at) {
     const int64_t p = position_of(positions, r);
     at[0] = p == ATTN_NO_POSITION ? -INFINITY : (double)p;
@@ -166,7 +166,7 @@ attn_status attn_rotary_table(const attn_position *position, const int64_t *posi
                          "above 0, found %lld",
                          (long long)position->dims);
     attn_position p = *position;
-    p.rotary = ATTN_ROTARY_HALVES; /* tables have no coordinates */
+    p.rotary = ATTN_ROTARY_HALVES; /* a table has no coordinates, so any pairing will do */
     p.start = 0;
     if (p.axes.pairs.rank)
         ATTN_TRY(attn_rotary_axes_check(&p.axes, length, length, 1, err));
@@ -178,7 +178,7 @@ attn_status attn_rotary_table(const attn_position *position, const int64_t *posi
         attn_rotary_angles(&rule, at, c, s);
         for (size_t t = 0; t < rule.pairs; t++)
             if (isinf(c[t]))
-                c[t] = 1, s[t] = 0; /* a pair that does not turn */
+                c[t] = 1, s[t] = 0; /* this pair does not turn */
     }
     return ATTN_OK;
 }

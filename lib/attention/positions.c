@@ -1,6 +1,6 @@
 /* Positions inside the operation (position_rule.h): checks and compiles their parameters, and
- * computes biases by distance (ALiBi, T5, relative tables). distance_vectors.c has tables of vectors,
- * and rotary.c rotary positions. */
+ * computes biases by distance (ALiBi, T5, relative tables). Tables of vectors are in
+ * distance_vectors.c, and rotary positions in rotary.c. */
 #include "attention/position_rule.h"
 
 #include <math.h>
@@ -36,8 +36,8 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
     return ATTN_OK;
 }
 
-/* Makes rule.table [Hq, entries] from the position's table, which has the same shape, or with
- * head_columns the shape [entries, Hq]. */
+/* Makes rule.table [Hq, entries] from the position's table. That table has the same shape or, with
+ * head_columns, the shape [entries, Hq]. */
 static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entries,
                              bool head_columns, attn_error *err) {
     const attn_tensor *t = &attn_score_position(&a->in)->table;
@@ -163,7 +163,7 @@ size_t attn_position_doubles(const attn_position *p, size_t H) {
 
 /* --- biases by distance --- */
 
-/* Computes attn_position_entry for T5, among the buckets for distances of its sign. */
+/* Computes attn_position_entry for T5, among the buckets for distances of the same sign. */
 static size_t t5_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
     const bool ahead = distance > 0, both = rule->side < rule->entries;
     const int64_t n = !ahead ? -distance : both ? distance : 0;

@@ -284,8 +284,8 @@ static attn_status project(const attn_tensor *x, const attn_tensor *w, const att
                          control, err);
 }
 
-/* Sets dims, positions and layout of *e from inputs with the shapes of the operation, whose data
- * are not read, and from the positions of `in`. */
+/* Sets dims, positions and layout of *e. `shapes` are inputs with the shapes of the operation,
+ * whose data are not read. The positions come from `in`. */
 static attn_status open_encoding(const attn_inputs *in, const attn_inputs *shapes,
                                  attn_arena *arena, attn_encoding *e, attn_error *err) {
     attn_mask *mask;
@@ -322,7 +322,7 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
         if (parts[i].w->rank)
             ATTN_TRY(project(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err));
     }
-    if (!attn_position_reads(&projected)) /* nothing reads them from here on */
+    if (!attn_position_reads(&projected)) /* no later code reads them */
         projected.query_positions = projected.key_positions = (attn_tensor){.rank = 0};
     *out = projected;
     return ATTN_OK;

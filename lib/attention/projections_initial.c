@@ -1,5 +1,5 @@
 /* The initial projections of torch.nn.MultiheadAttention. One function declares the shapes, so that
- * a caller knows the memory. Another function draws the values from a seed. */
+ * a caller can compute the memory. Another function draws the values from a seed. */
 #include <attn/projections.h>
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Turns inputs into the resolved operation.
  *
- * The first part only looks at shapes: it checks that query, key, value and cache fit together, and
+ * The first part reads only shapes: it checks that query, key, value and cache fit together, and
  * computes dims and the shapes of results. The second part reads values: it makes views with the
  * axes [B, H, rows, width], the compiled mask, the scale, sinks and positions. */
 #include <attn/text.h>
@@ -44,7 +44,7 @@ static attn_status expect_size(const char *name, const char *what, size_t found,
                      why);
 }
 
-/* Checks that query heads and key/value heads, whose numbers differ, form equal groups. */
+/* Checks that query heads and key/value heads form equal groups if their numbers differ. */
 static attn_status check_heads(const attn_inputs *in, const attn_attention_dims *d,
                                attn_error *err) {
     if (in->forbid_gqa)
@@ -165,9 +165,9 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
     return ATTN_OK;
 }
 
-/* Returns the number of learned parameters that a head has for biases by distance: 1 for an ALiBi
- * slope that was sent, the number of buckets for T5, the number of distances for relative tables.
- * The shapes of the tables are checked later. */
+/* Returns how many learned parameters a head has for biases by distance: 1 for a given ALiBi slope,
+ * the number of buckets for T5, the number of distances for relative tables. The shapes of the
+ * tables are checked later. */
 static size_t count_entries(const attn_position *p) {
     switch (p->kind) {
     case ATTN_POSITION_ALIBI:
@@ -304,7 +304,7 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     d->result = wide ? ATTN_F64 : ATTN_F32;
     ATTN_TRY(resolve_kernels(in, d, err));
     ATTN_TRY(attn_normalizer_resolve(in, d, err));
-    if (!d->normalizer) /* the pass of another normaliser goes over whole rows of scores */
+    if (!d->normalizer) /* another normaliser needs whole rows of scores */
         attn_resolve_sparsity(in, d);
     ATTN_TRY(fill_results(in, d, err));
     d->scales = in->scales.rank != 0;
@@ -445,8 +445,8 @@ static attn_status read_heads(const attn_attention *a, const attn_tensor *t, con
     return ATTN_OK;
 }
 
-/* Returns the factor of the scores where the caller gives none. The terms of disentangled attention
- * are as many products more, each with the variance of q . k. */
+/* Returns the factor of the scores if the caller gives none. Disentangled attention adds one or two
+ * terms to q . k, each with the variance of q . k. */
 static double default_scale(const attn_inputs *in, const attn_attention_dims *d) {
     size_t terms = 1;
     if (attn_score_form_of(in->score.kind)->unit_scale)

@@ -1,6 +1,6 @@
-/* The resolved operation: what attn_attention_new makes from the inputs of the caller. All passes
+/* The resolved operation, which attn_attention_new makes from the inputs of the caller. All passes
  * read it. Shapes: B batch entries (all batch axes flattened), Hq query heads, Hkv key/value heads,
- * L queries, S keys (the `past` cached ones included), E, Ek and Ev widths of a head. */
+ * L queries, S keys (including the `past` cached ones), E, Ek and Ev widths of a head. */
 #ifndef ATTN_RESOLVED_H
 #define ATTN_RESOLVED_H
 
@@ -16,8 +16,8 @@
 #include "kernels/kernels.h"
 #include "mask/mask_private.h"
 
-/* A number for each row: that of query i of head (b, h) is values[batch[b] + h * head + i * row].
- * values NULL: there are none. */
+/* A number for each row: the number of query i of head (b, h) is values[batch[b] + h * head + i *
+ * row]. values NULL: rows have no such numbers. */
 typedef struct attn_row_numbers {
     const double *values;
     const ptrdiff_t *batch;
@@ -31,21 +31,21 @@ struct attn_attention {
     /* attn_attention_new zeroes all members from here on. */
     const attn_kernels *kernels;
     attn_mask *mask;
-    double scale;                   /* with scales: the one of the largest magnitude */
+    double scale;                   /* with `scales`: the scale of the largest magnitude */
     attn_row_numbers scales;        /* factors of the scores by row, in place of `scale` */
     attn_view query;                /* [B, Hq, L, E] */
     attn_view key, value;           /* [B, Hkv, S - past, Ek or Ev] */
     attn_view past_key, past_value; /* [B, Hkv, past, Ek or Ev] */
-    /* Queries and keys whose products are the scores: `query` and `key`, or transformed rows in
+    /* The queries and keys whose products are the scores: `query` and `key`, or transformed rows in
      * memory of the operation. If the keys are transformed, score_key has all S keys, and
      * score_past is 0. Else the first score_past = past keys are in past_key. */
     attn_view score_query, score_key;
     size_t score_past;
-    /* score_query, score_key and score_past before heads were mixed; set if dims.transforms */
+    /* score_query, score_key and score_past before the mixing of heads; set if dims.transforms */
     attn_view turned_query, turned_key;
     size_t turned_past;
-    /* Values by which the weights of a head are multiplied: `value` and past_value, or wide values in
-     * memory of the operation, of which none are in past_value. */
+    /* The values that the weights of a head multiply: `value` and past_value. With mixed weights
+     * they are wide values in memory of the operation, and none of them are in past_value. */
     attn_view pass_value;
     size_t pass_past;
     const double *mix;          /* [Hq, Hq], mix.logits; NULL: none */
@@ -56,7 +56,7 @@ struct attn_attention {
     attn_sequence_positions query_positions, key_positions;
     attn_row_numbers sinks;
     const double *normalizer_bias; /* [Hq]; NULL: none */
-    /* strides of heads and rows of what attn_pass_output returns, in elements */
+    /* strides of heads and rows, in elements, of the tensor that attn_pass_output returns */
     ptrdiff_t out_head, out_row;
     /* Packed keys and values of the last forward pass, for attn_attention_cells; NULL: cells pack
      * the keys that they need. */
@@ -89,8 +89,9 @@ attn_status attn_check_loss_gradient(const char *field, const attn_tensor *grad,
 /* Checks the shape and type of numbers by row, and adds their number to d->by_row. */
 attn_status attn_check_by_row(const char *where, const attn_tensor *t, attn_attention_dims *d,
                               attn_error *err);
-/* Reads numbers by row, whose shape attn_check_by_row has checked. *most becomes the one of the largest
- * magnitude. With `seeing` only rows that see a key need a finite number; another one becomes 0. */
+/* Reads numbers by row, whose shape attn_check_by_row has checked. *most becomes the number of the
+ * largest magnitude. With `seeing`, only rows that see a key need a finite number; in other rows a
+ * number that is not finite becomes 0. */
 attn_status attn_read_by_row(const attn_attention *a, const char *where, const attn_tensor *t,
                              bool seeing, attn_arena *arena, attn_row_numbers *out, double *most,
                              attn_error *err);
@@ -106,8 +107,8 @@ static inline attn_tensor attn_zero_gradient(const attn_tensor *result) {
     return zeros;
 }
 
-/* Returns the first row that rotary positions rotate, where `past` rows are cached: a cache may hold
- * rows that are rotated already. */
+/* Returns the first row that the operation rotates if `past` rows are cached: a cache may hold rows
+ * that are rotated already. */
 static inline size_t attn_rotated_from(const attn_attention *a, size_t past) {
     return a->in.position.past == ATTN_PAST_RAW ? 0 : past;
 }

@@ -150,7 +150,7 @@ static void scale_llama3(const attn_rotary_scaling *s, double base, size_t pairs
     }
 }
 
-/* Returns the base of the frequencies: that of dynamic scaling, or the given one. */
+/* Returns the base of the frequencies: the given base, or the one that dynamic scaling computes. */
 static double scaled_base(const attn_position *p, size_t pairs, double length) {
     const double base = or_else(p->base, 10000), dims = (double)(2 * pairs);
     const double f = or_else(p->scaling.factor, 1);

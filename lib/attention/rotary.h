@@ -1,11 +1,10 @@
 /* Rotary positions: pair t of the rotated coordinates turns by the angle position * theta_t. Su et
  * al., "RoFormer: enhanced transformer with rotary position embedding", 2021, equation 34.
  *
- * theta_t is base^(-2t/dims), and the angle is a product of doubles. With `scaling` both are as the
- * library transformers computes them: theta_t in float32, and the angle is the float32 product of
- * both numbers as float32. Given frequencies are multiplied in this way too, unless they are
- * float64. Axes have frequencies and angles as a scaling has. Cosine and sine are those of the angle in
- * double. */
+ * theta_t is base^(-2t/dims), and the angle is a product of doubles. With `scaling` both are
+ * computed as in the library transformers: theta_t and the position are rounded to float32, and the
+ * angle is their float32 product. This also holds for axes, and for given frequencies unless these
+ * are float64. Cosine and sine are computed from the angle in double. */
 #ifndef ATTN_ROTARY_H
 #define ATTN_ROTARY_H
 
@@ -32,25 +31,26 @@ typedef struct attn_rotary_rule {
     double factor; /* multiplies cosines and sines */
 } attn_rotary_rule;
 
-/* Checks the parameters of rotary positions of rows with this width, and compiles them. `length` is
- * the largest key position + 1, which dynamic and longrope scaling read. */
+/* Checks and compiles the parameters of rotary positions for rows of this width. `length` is the
+ * largest key position + 1, which dynamic and longrope scaling read. */
 attn_status attn_rotary_new(const attn_position *p, size_t width, double length, attn_arena *arena,
                             attn_rotary_rule *out, attn_error *err);
 
-/* Checks the tensors of axes by their shapes: for L queries and S keys of B batch entries. */
+/* Checks the shapes of the tensors of axes, for L queries and S keys of B batch entries. */
 attn_status attn_rotary_axes_check(const attn_rotary_axes *axes, size_t L, size_t S, size_t B,
                                    attn_error *err);
 /* Returns how many numbers of 8 bytes the compiled axes hold; SIZE_MAX on overflow. */
 size_t attn_rotary_axes_count(const attn_rotary_axes *axes);
-/* Reads axes whose shapes are checked into out->axes, axis, queries and keys; out->pairs is set. */
+/* Reads axes whose shapes have been checked into out->axes, axis, queries and keys. out->pairs must
+ * be set. */
 attn_status attn_rotary_axes_new(const attn_rotary_axes *axes, attn_arena *arena,
                                  attn_rotary_rule *out, attn_error *err);
 /* Returns the largest position of a key on any axis + 1, or 0 if no key has one. */
 double attn_rotary_axes_length(const attn_rotary_axes *axes, const attn_rotary_rule *rule);
 
 /* Computes the cosine and the sine of the angle of each pair, times the factor, in a row with the
- * position at[x] on axis x, or at[0] without axes. A cosine of infinity marks a pair that stays,
- * because its axis has no position. */
+ * position at[x] on axis x, or at[0] without axes. A cosine of infinity marks a pair that is not
+ * rotated, because its axis has no position. */
 void attn_rotary_angles(const attn_rotary_rule *rule, const double *at, double *cosines,
                         double *sines);
 /* Rotates a row of elements of elem bytes, 4 (float) or 8 (double), in place by these angles. */

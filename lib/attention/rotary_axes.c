@@ -65,7 +65,8 @@ size_t attn_rotary_axes_count(const attn_rotary_axes *x) {
     return all;
 }
 
-/* Refuses element i of row r of the positions, whose rows are [axes, batch entries]. */
+/* Returns an error about element i of row r of the positions, whose rows are [axes, batch
+ * entries]. */
 static attn_status refuse(const attn_tensor *t, const char *where, size_t r, size_t i, double found,
                           attn_error *err) {
     char path[96];

@@ -7,8 +7,9 @@
 #include "attention/resolved.h"
 #include "base/try.h"
 
-/* Returns which axis of a tensor by row stands for axis `axis` of the logsumexp's shape with a head
- * axis, [batch axes, Hq, L]; -1: none, the tensor is broadcast along the axis. */
+/* Returns the axis of a tensor by row that stands for axis `axis` of the logsumexp's shape with a
+ * head axis, [batch axes, Hq, L]. -1: there is no such axis, since the tensor is broadcast along
+ * it. */
 static int axis_of_rows(const attn_attention_dims *d, const attn_tensor *t, int axis) {
     const int head = d->batch_rank;
     if (t->rank == 1 && t->dims[0] == d->Hq)
@@ -43,8 +44,8 @@ attn_status attn_check_by_row(const char *where, const attn_tensor *t, attn_atte
                : attn_fail(err, ATTN_ELIMIT, where, "too many elements");
 }
 
-/* Returns the index of a number that is not finite, of a row that sees a key, or with all = true of
- * any row; SIZE_MAX: there is none. */
+/* Returns the index of a number that is not finite. Only rows that see a key count, or with all =
+ * true every row. SIZE_MAX: there is none. */
 static size_t find_bad(const attn_attention *a, const attn_row_numbers *n, bool all) {
     const attn_attention_dims *d = &a->dims;
     for (size_t b = 0; b < d->B; b++)
@@ -57,7 +58,7 @@ static size_t find_bad(const attn_attention *a, const attn_row_numbers *n, bool 
     return SIZE_MAX;
 }
 
-/* Refuses element `at`, in row-major order, of a tensor. */
+/* Returns an error about element `at`, in row-major order, of a tensor. */
 static attn_status refuse_bad(const char *where, const attn_tensor *t, size_t at, attn_error *err) {
     size_t index[ATTN_MAX_RANK];
     char path[96];

@@ -14,7 +14,8 @@ typedef struct attn_score_plan {
     attn_tensor query_bias; /* [width], added to mapped queries */
     attn_tensor v;          /* [width]: the score is v . tanh(q + k); rank 0: the score is q . k */
     /* For gradients: query_map is columns query_column, query_column + 1, … of the parameter
-     * *query_from, a member of attn_score. key_from and key_column say the same of key_map. */
+     * *query_from, a member of attn_score. key_from and key_column locate key_map in the same
+     * way. */
     const attn_tensor *query_from, *key_from;
     size_t query_column, key_column;
 } attn_score_plan;

@@ -1,6 +1,5 @@
-/* Transforms queries and keys: by the maps of the score form (score_forms.h), and for rotary
- * positions by the rotation of their position (positions.c). The scores are products of transformed
- * rows.
+/* Transforms queries and keys: by the maps of the score form (score_forms.h), and by the rotations
+ * of rotary positions (positions.c). The scores are products of transformed rows.
  *
  * Each row is transformed alone and in a fixed order of operations, so a score still depends only
  * on its query and key. The transformed rows are in the arena, as elements of the kernel table's
@@ -58,10 +57,10 @@ static char *pack_map(const preparer *p, const side *s, size_t *tile_bytes) {
     return packed;
 }
 
-/* What transform_rows needs beside the rows. */
+/* The map and scratch memory for transform_rows. */
 typedef struct mapper {
     char *packed; /* the map, packed by pack_map; NULL: the identity */
-    char *rows;   /* [k->rows, width_in]: rows that had to be converted */
+    char *rows;   /* [k->rows, width_in]: rows after conversion */
     char *tile;   /* [k->rows, k->keys]: results of the kernel `score` */
     char *bias;   /* [width]; NULL: none */
     size_t tile_bytes;

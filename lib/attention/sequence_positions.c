@@ -93,7 +93,7 @@ static void print_queries(attn_text *t, const attn_attention *a) {
         attn_text_add(t, "i");
 }
 
-/* Adds what differs from rotary positions of the paper. */
+/* Appends the settings that differ from rotary positions of the paper. */
 static void print_rotary(attn_text *t, const attn_attention *a) {
     const attn_position *p = &a->in.position;
     const attn_rotary_rule *r = &a->rule.rotary;
@@ -107,7 +107,7 @@ static void print_rotary(attn_text *t, const attn_attention *a) {
         attn_text_add(t, ", cosines and sines times %.6g", r->factor);
 }
 
-/* Adds the smallest and the largest position on axis x, and how many rows have none. */
+/* Appends the smallest and the largest position on axis x, and how many rows have none. */
 static void print_places(attn_text *t, const attn_rotary_places *p, size_t x, size_t rows) {
     double least = INFINITY, most = -INFINITY;
     size_t none = 0;
@@ -123,7 +123,7 @@ static void print_places(attn_text *t, const attn_rotary_places *p, size_t x, si
         attn_text_add(t, "%s%zu without a position", none < rows ? ", " : "", none);
 }
 
-/* Adds how many pairs turn by each axis, and the positions there. */
+/* Appends how many pairs turn by each axis, and the positions on it. */
 static void print_axes(attn_text *t, const attn_attention *a) {
     const attn_rotary_rule *r = &a->rule.rotary;
     for (size_t x = 0; x < r->axes; x++) {

@@ -6,8 +6,8 @@
 
 #include "mask/row_positions.h"
 
-/* Refuses positions of the caller that nothing reads: no encoding, and no mask. Error:
- * ATTN_EARG. */
+/* Returns an error if the caller gives positions that nothing reads, since there is neither an
+ * encoding nor a mask that reads them. Error: ATTN_EARG. */
 attn_status attn_sequence_positions_read_by(const attn_inputs *in, bool encoding, attn_error *err);
 /* Checks the shapes of in->query_positions and in->key_positions. Errors: ATTN_ESHAPE,
  * ATTN_EDTYPE. */
@@ -24,13 +24,14 @@ static inline int64_t attn_distance(int64_t query, int64_t key) {
 }
 
 /* Sets at[x] to the position on axis x by which rotary positions turn row i of batch entry b of the
- * queries or of the keys, or at[0] to its position if there are no axes. Returns false if the row
- * stays as it is. */
+ * queries or of the keys. Without axes, sets at[0] to the position of the row. Returns false if the
+ * row is not rotated. */
 bool attn_rotary_row(const attn_attention *a, bool query, size_t b, size_t i,
                      double at[ATTN_ROTARY_AXES]);
 /* Returns whether all B batch entries have the same positions. */
 bool attn_positions_same(const attn_sequence_positions *p, size_t B);
-/* Returns whether the caller gives positions, so that distances of neighbouring keys may be any. */
+/* Returns whether the caller gives positions. The distances of neighbouring keys are then
+ * arbitrary. */
 bool attn_positions_given(const attn_attention *a);
 /* Sets to[j] to the distance of key j0 + j from query i of batch entry b, for j < n. It is
  * ATTN_NO_POSITION if one of the two has no position. */

@@ -43,8 +43,9 @@ static void lower_bound_to(int64_t *bound, int64_t by) {
         *bound = by;
 }
 
-/* Sets the most other keys that a query of any head sees to the left and to the right of its own
- * position, as a causal layer, a window or a local pattern says; -1: no bound. */
+/* Sets sides[0] and sides[1] to how many keys, at most, a query of any head sees to the left and to
+ * the right of its own position, as a causal layer, a window or a local pattern says; -1: no
+ * bound. */
 static void sides_of(const attn_mask_layer *layer, int64_t sides[2]) {
     const bool window = layer->kind == ATTN_LAYER_WINDOW;
     const attn_head_keys one = {{layer->window[0], layer->window[1]}, layer->pattern};
@@ -63,9 +64,9 @@ static void sides_of(const attn_mask_layer *layer, int64_t sides[2]) {
         }
 }
 
-/* Sets d->reach and d->first_keys. Each layer hides keys by itself, so the narrowest layer counts.
- * Causal layers, windows and local patterns bound the keys to the left and to the right of a query.
- * These bounds count together. */
+/* Sets d->reach and d->first_keys. Each layer hides keys by itself, so the narrowest layer decides.
+ * Causal layers, windows and local patterns bound the keys to the left and to the right of a query;
+ * these bounds are combined. */
 static void resolve_reach(const attn_inputs *in, attn_attention_dims *d) {
     const int64_t none = INT64_MAX / 4;
     int64_t left = none, right = none, reach = none, first = 0;

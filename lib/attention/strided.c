@@ -58,7 +58,8 @@ static const void *gather_rows(const attn_attention *a, const steps *s, const at
     const size_t stride = (size_t)a->dims.stride, bytes = s->width * k->elem;
     char *to = dst;
     const void *from = s->read(a, s->b, s->h, s->first, 1, k->elem, dst, ld);
-    if (from != dst && !s->bad && !a->dims.past) { /* then all rows are in one tensor, in place */
+    /* then all rows are in one tensor and need no copy */
+    if (from != dst && !s->bad && !a->dims.past) {
         *ld *= stride;
         return from;
     }
@@ -104,7 +105,7 @@ static void load_queries(const attn_attention *a, const class *at, size_t m, siz
     size_t ld;
     const char *from = gather_rows(a, &queries, k, w->query, &ld);
     if (k->pack_query && isfinite(attn_block_pack_queries(a, &block, from, ld, w)))
-        return; /* with a strided pattern there are no tables of vectors */
+        return; /* a strided pattern excludes tables of vectors */
     for (size_t r = 0; r < rows; r++) {
         char *q = (char *)w->query + r * E * k->elem;
         const char *row = from + r * ld * k->elem;
@@ -219,8 +220,8 @@ static size_t block_rows(const attn_kernels *k, size_t r, size_t end) {
 typedef void (*tile_function)(const attn_forward *f, const class *at, size_t m, size_t rows,
                               size_t c, size_t n, attn_block_work *w);
 
-/* Takes a bundle, the rows m … m + rows - 1 of a class, over the keys of the class: calls `visit`
- * for each tile and block. */
+/* Goes over all tiles of a class with a bundle, the rows m … m + rows - 1 of the class: calls
+ * `visit` for each tile and block. */
 static void visit_tiles(const attn_forward *f, const class *at, size_t m, size_t rows,
                         tile_function visit, attn_forward_lane *l) {
     const attn_attention *a = f->a;

@@ -15,8 +15,8 @@
 
 /* --- the work area --- */
 
-/* No machine has memory for rows of this width. With smaller widths the products of sizes in
- * attn_block_work_place do not overflow. */
+/* No machine has memory for rows of this width. Below it, the products of sizes in
+ * attn_block_work_place cannot overflow. */
 #define WIDEST ((size_t)1 << 5 * sizeof(size_t))
 
 void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kernels *k, size_t rows,
@@ -27,7 +27,7 @@ void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kerne
         area->overflow = true;
         return;
     }
-    attn_area taken = *area; /* a copy, which the compiler keeps in registers */
+    attn_area taken = *area; /* a local copy, which the compiler keeps in registers */
     w->query = attn_area_take(&taken, rows * E, elem);
     w->tile = attn_area_take(&taken, rows, keys);
     w->acc = attn_area_take(&taken, rows * attn_acc_room(k, Ev), elem);
@@ -56,7 +56,7 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
         *lo = 0, *hi = a->dims.S;
         return;
     }
-    /* From row to row, neither end of the interval moves back. */
+    /* Neither end of the interval moves back from one row to the next. */
     size_t first = 0, last = block->rows, from = 0, to = 0;
     for (*lo = *hi = 0; first < last && *lo == *hi; first++)
         attn_mask_interval(a->mask, block->b, block->i + first, lo, hi);
@@ -71,7 +71,7 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
 void attn_block_narrow(const attn_attention *a, const attn_block *block, const attn_kernels *k,
                        size_t *from, size_t *to) {
     attn_mask_narrow(a->mask, block->b, block->h, block->i, block->rows, from, to);
-    if (*from < *to) /* a packed tile can only be entered at a multiple of k->panel keys */
+    if (*from < *to) /* a packed tile can be entered only at a multiple of k->panel keys */
         *from -= *from % k->keys % k->panel;
 }
 
@@ -81,7 +81,7 @@ size_t attn_block_keys(const attn_attention *a, const attn_block *block, const a
     attn_block_interval(a, block, &lo, &hi);
     attn_mask_common(a->mask, block->b, block->h, block->i, block->rows, &plain_from, &plain_to);
     *edited = 0;
-    if (!attn_mask_narrows(a->mask)) { /* the interval alone gives both numbers */
+    if (!attn_mask_narrows(a->mask)) { /* the interval alone determines both numbers */
         lo -= lo % k->keys % k->panel;
         plain_from = plain_from > lo ? attn_key_tiles(k, plain_from) * k->keys : lo;
         plain_to = plain_to < hi ? plain_to - plain_to % k->keys : hi;
@@ -216,8 +216,8 @@ static void start_sinks(const attn_attention *a, const attn_block *block, attn_b
 
 void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    if (k->plain ||
-        a->sinks.values) /* else the factor of the first tile is 0, and acc is overwritten */
+    /* Without sinks the factor of the first tile is 0, and acc is overwritten. */
+    if (k->plain || a->sinks.values)
         memset(w->acc, 0, rows * attn_acc_room(k, a->dims.value_width) * k->elem);
     memset(w->sum, 0, rows * k->lanes * k->elem);
     memset(w->term_sums, 0, rows * a->rule.relative * k->elem);
@@ -494,8 +494,8 @@ static void visit_tiles(const attn_attention *a, const attn_stream *streams, siz
         visit_tile(a, &streams[s], packed, j0, n);
 }
 
-/* Processes the keys [lo, hi) of the keys [from, to) of one tile. The cells of the others become
- * hidden. */
+/* Processes the keys [lo, hi) among the keys [from, to) of one tile. The cells of the other keys
+ * become hidden. */
 static void visit_part(const attn_attention *a, const attn_stream *streams, size_t count,
                        const attn_packed *packed, size_t from, size_t to, const size_t part[2]) {
     for (size_t s = 0; s < count; s++) {
@@ -511,7 +511,7 @@ static void visit_part(const attn_attention *a, const attn_stream *streams, size
 }
 
 /* Processes the keys [from, to) of one tile, narrowed by attn_block_narrow. If the heads of the
- * streams see different parts of them, each stream visits its own part. */
+ * streams see different keys of the tile, each stream visits its own part. */
 static void visit_keys(const attn_attention *a, const attn_stream *streams, size_t count,
                        const attn_packed *packed, size_t from, size_t to) {
     attn_block_work *w = streams[0].w;

@@ -23,13 +23,14 @@ typedef struct attn_block_work {
     void *packed_query; /* [attn_query_room], if the kernel table packs queries */
     void *bias;         /* [keys]: biases of one row */
     void *line;         /* [keys]: results of one row, before conversion to the caller's type */
-    void *maxima;       /* [rows, attn_block_maxima]: maxima after each tile, for finish_weights */
-    void *terms;        /* [rows, relative] for tables of vectors: q . key_table */
-    void *term_sums;    /* [rows, relative] for tables of vectors: weights summed by distance */
-    double *key_rows;   /* [keys, score width] for a query table: keys as doubles */
-    uint8_t *keep;      /* [keys]: visibility of one row */
-    /* In attn_block_stream: [plain_from, plain_to) are keys whose scores need no edit other than
-     * the scale, in any row. */
+    /* [rows, attn_block_maxima]: running maxima after each tile, for finish_weights */
+    void *maxima;
+    void *terms;      /* [rows, relative] for tables of vectors: q . key_table */
+    void *term_sums;  /* [rows, relative] for tables of vectors: weights summed by distance */
+    double *key_rows; /* [keys, score width] for a query table: keys as doubles */
+    uint8_t *keep;    /* [keys]: visibility of one row */
+    /* Set by attn_block_stream: [plain_from, plain_to) are keys whose scores need no edit other
+     * than the scale, in any row. */
     size_t plain_from, plain_to;
     bool scaled; /* the scores in `tile` are already multiplied by the scale */
     /* The largest magnitudes of the keys and values that the pass has packed itself or read
@@ -86,7 +87,7 @@ size_t attn_block_keys(const attn_attention *a, const attn_block *block, const a
                        size_t *edited);
 
 /* Prepares the queries q [rows, score width] with row stride ldq of a block before its first tile.
- * Calls each of the next two functions if it is needed. */
+ * Calls attn_block_terms and attn_block_pack_queries if they are needed. */
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 /* attn_block_terms computes w->terms for tables of vectors (rule.relative > 0).
@@ -101,8 +102,8 @@ double attn_block_pack_queries(const attn_attention *a, const attn_block *block,
  * finite count as zeros, as packed keys do. (tile_vectors.c) */
 void attn_block_add_vectors(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                             bool clean, attn_block_work *w);
-/* Multiplies w->term_sums by the rows' factors and adds the numerators of a tile, by distance, for
- * the table of values. attn_block_add_terms adds the sums to w->acc. */
+/* Multiplies w->term_sums by the rows' factors, and adds to them the numerators of a tile, summed
+ * by distance. The table of values needs these sums; attn_block_add_terms adds them to w->acc. */
 void attn_block_collect_vectors(const attn_attention *a, const attn_block *block, size_t j0,
                                 size_t n, attn_block_work *w);
 
@@ -111,7 +112,7 @@ void attn_block_collect_vectors(const attn_attention *a, const attn_block *block
 void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                           attn_block_work *w);
 
-/* The same for values and w->packed_value. */
+/* Does the same for values and w->packed_value. */
 void attn_block_load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                             attn_block_work *w);
 
@@ -150,8 +151,8 @@ typedef struct attn_stream {
     size_t from;            /* the first key, which begins a tile */
     size_t to;              /* the end of the keys; 0: all keys from `from` on */
     bool goes_on;           /* w has the state of a pass over the keys before `from` */
-    /* Receives what becomes weights, [rows, S] elements of the kernel table's type: numerators if
-     * the table has finish_weights, else edited scores. NULL: not wanted. */
+    /* Receives the numbers that become weights, [rows, S] elements of the kernel table's type:
+     * numerators if the table has finish_weights, else edited scores. NULL: not wanted. */
     void *kept;
     const attn_control *control; /* when to stop; NULL: never. Read in the first stream only */
     attn_block_work *w;
@@ -159,8 +160,9 @@ typedef struct attn_stream {
 
 /* Initialises the state of a block for its first tile. */
 void attn_block_start(const attn_attention *a, const attn_stream *s);
-/* Applies dropout to the numerators of keys j0 … j0 + n - 1 in w->tile, and collects the sums for
- * the table of values by distance, which attn_block_add_terms adds to w->acc after the last tile. */
+/* Applies dropout to the numerators of keys j0 … j0 + n - 1 in w->tile, and collects their sums by
+ * distance for the table of values. attn_block_add_terms adds these to w->acc after the last
+ * tile. */
 void attn_block_drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                      attn_block_work *w);
 void attn_block_add_terms(const attn_attention *a, const attn_block *block, attn_block_work *w);

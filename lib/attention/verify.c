@@ -9,17 +9,17 @@
 #include "attention/tile_pass.h"
 #include "base/try.h"
 
-/* Computes one row: its output in w->acc [value width] and its logsumexp in *lse. `scores` is scratch of [S]
- * for normalisers other than softmax. w->value_magnitude becomes
- * the largest magnitude of the values, by which errors of outputs are divided, times the sum of the
- * weights if it is above 1. */
+/* Computes one row: its output in w->acc [value width] and its logsumexp in *lse. `scores` is
+ * scratch of [S] for normalisers other than softmax. w->value_magnitude becomes the number by which
+ * errors of outputs are divided: the largest magnitude of the values, times the sum of the weights
+ * if that is above 1. */
 static attn_status recompute(const attn_attention *a, const attn_block *row,
                              const attn_control *control, attn_block_work *w, double *scores,
                              double *lse, attn_error *err) {
     const attn_kernels *k = w->kernels;
     size_t ld;
     const void *q = attn_query_rows(a, row->b, row->h, row->i, 1, k->elem, w->query, &ld);
-    w->value_magnitude = 1e-38; /* about FLT_MIN, so that the division has no divisor 0 */
+    w->value_magnitude = 1e-38; /* about FLT_MIN, so that the divisor is never 0 */
     const attn_stream stream = {.block = *row, .q = q, .ldq = ld, .control = control, .w = w};
     if (a->dims.normalizer) {
         attn_normalized_row normalized;
@@ -30,7 +30,7 @@ static attn_status recompute(const attn_attention *a, const attn_block *row,
         for (size_t j = 0; j < a->dims.S; j++)
             mass += scores[j];
         w->value_magnitude *= fmax(1, mass);
-        *lse = -INFINITY; /* there is none */
+        *lse = -INFINITY; /* the row has no logsumexp */
         return attn_control_check(control, err);
     }
     attn_block_stream(a, &stream, 1, NULL);
@@ -43,7 +43,7 @@ static attn_status recompute(const attn_attention *a, const attn_block *row,
     return ATTN_OK;
 }
 
-/* The computation of a row: of the output of a head, or of all heads that it mixes. */
+/* The computation of a row of an output head, or of all heads that it mixes. */
 typedef struct checked {
     const attn_attention *a;
     const attn_results *results;
@@ -55,7 +55,8 @@ typedef struct checked {
     attn_verification found;
 } checked;
 
-/* Adds `factor` times the output of a row of a head, from element `column` of its values on. */
+/* Adds `factor` times the output of a row of a head, from element `column` of its values on, to the
+ * output. */
 static attn_status add_row(checked *c, const attn_block *row, double factor, size_t column,
                            attn_error *err) {
     const attn_attention *a = c->a;

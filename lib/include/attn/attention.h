@@ -275,8 +275,8 @@ typedef struct attn_range {
  * ATTN_ENONFINITE with err->where = "key/0/3/1". */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err);
-/* A head that output head g reads, for its factor number n < dims.reads, and the column at which
- * the values of g begin in a row of head_outputs. Only if weights are mixed. */
+/* One of the heads that output head g reads, number n < dims.reads, with its factor. `column` is
+ * where the values of g begin in a row of head_outputs. Only if weights are mixed. */
 typedef struct attn_head_read {
     size_t head, column;
     double factor;
