@@ -39,8 +39,8 @@ static inline float attn_bf16_round(float x) {
     return attn_bf16_float((bits & 0x7fffffffu) > 0x7f800000u ? bits : nearest);
 }
 
-/* These functions replace the products of *k, a copy of a table of plain products, by those of a
- * precision. */
+/* These functions take *k, a copy of a table of plain products, and replace its products by
+ * products in the given precision. */
 void attn_kernels_round_ref(attn_kernels *k, attn_precision precision);
 void attn_kernels_round_avx2(attn_kernels *k);   /* ATTN_PRECISION_BF16 */
 void attn_kernels_round_avx512(attn_kernels *k); /* ATTN_PRECISION_BF16 */

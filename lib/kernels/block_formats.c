@@ -1,4 +1,4 @@
-/* The table of block formats, and widening of blocks of any of them. */
+/* The table of block formats, and a function that widens blocks of any format. */
 #include <string.h>
 
 #define SPLIT_LANES 1
@@ -37,7 +37,7 @@ static float half_at(const uint8_t *at) {
     return x;
 }
 
-/* Widens numbers that may be unaligned, a piece at a time. */
+/* Widens numbers that may be unaligned, PIECE at a time. */
 static void widen_numbers(float *to, const attn_block_format *f, const char *from, size_t count) {
     enum { PIECE = 64 };
     float piece[PIECE];

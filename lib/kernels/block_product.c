@@ -1,14 +1,14 @@
-/* Products with weights in blocks: y = x W^T + beta y. Like gemm_table.c, which shows the tiles, it takes
- * COLS columns of y and DEPTH terms of their sums at a time, with the same kernels, so that the sums
- * are the same:
+/* Products with weights in blocks: y = x W^T + beta y. Like gemm_table.c, which has a picture of
+ * the tiles, it computes COLS columns of y and DEPTH terms of their sums at a time. It uses the
+ * same kernels, so the sums have the same bits:
  *
- *   few_rows      quantised blocks become weights in registers, for at most FEW rows of x
- *   packed_rows   quantised blocks become a packed panel that all rows of x use
- *   widened_rows  for other formats, and for the table `ref`: blocks become rows of floats, unless
- *                 they are
+ *   few_rows      unpacks quantised blocks to weights in registers, for at most FEW rows of x
+ *   packed_rows   unpacks quantised blocks to a packed panel that all rows of x use
+ *   widened_rows  for other formats, and for the table `ref`: widens blocks to rows of floats,
+ *                 unless they are floats already
  *
- * The table `amx` multiplies the integers of many formats: x86/tiles_blocks.c those of many rows, and
- * x86/blocks_vnni.c those of few. */
+ * The table `amx` multiplies the integers of many formats: x86/tiles_blocks.c for many rows, and
+ * x86/blocks_vnni.c for few rows. */
 #include <attn/memory.h>
 #include <stdbool.h>
 #include <string.h>
@@ -29,7 +29,7 @@ typedef struct part {
     const float *x;
     const char *blocks;
     size_t ldy, ldx, ld, rows, n, depth;
-    bool first; /* y is overwritten, not added to */
+    bool first; /* y is overwritten instead of added to */
 } part;
 
 static void put_rows(const part *p, const float *sums) {

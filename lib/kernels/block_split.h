@@ -1,8 +1,8 @@
-/* Splitting quantised blocks (blocks.h): one function for each format, written for any number of
- * blocks at a time. A file defines SPLIT_LANES, the number of blocks, before it includes this one.
- * Byte i of the block of lane l is block[i * SPLIT_LANES + l], and q, scale and min are laid out
- * likewise. So a block alone is itself, and the blocks of several rows must be transposed first:
- * then the vectors of the compiler hold the same byte of all rows.
+/* Splits quantised blocks (blocks.h), with one function for each format. A function splits
+ * SPLIT_LANES blocks at a time; a file defines this number before it includes this one. Byte i of
+ * the block of lane l is block[i * SPLIT_LANES + l], and q, scale and min have the same layout. So
+ * a single block needs no change, and the blocks of several rows must be transposed first. A vector
+ * of the compiler then holds the same byte of all rows.
  *
  * The bytes of the blocks, in order:
  *
@@ -24,9 +24,10 @@
 
 #include "kernels/blocks.h"
 
-/* The quantised formats: name, ggml's number, values and bytes of a block, values of a group, the
- * bytes at which d and dmin begin (0: there is no dmin), 1 if dmin is subtracted, the function.
- * Those whose blocks are d, perhaps dmin, and q alone have kernels of their own. */
+/* The quantised formats. A row has the name, ggml's number, values and bytes of a block, values of
+ * a group, the bytes at which d and dmin begin (0: there is no dmin), 1 if dmin is subtracted, and
+ * the function. Formats whose blocks consist only of d, perhaps dmin, and q have kernels of their
+ * own. */
 #define ATTN_WORD_FORMATS(row)                                                                     \
     row("Q4_0", 2, 32, 18, 32, 0, 0, 0, split_q4_0)                                                \
         row("Q4_1", 3, 32, 20, 32, 0, 2, 0, split_q4_1)                                            \
@@ -40,11 +41,11 @@
                         row("Q5_K", 13, 256, 176, 32, 0, 2, 1, split_q5_k)                         \
                             row("Q6_K", 14, 256, 210, 16, 208, 0, 0, split_q6_k)
 
-/* Values and most bytes of a block of ATTN_WORD_FORMATS. */
+/* Number of values in a block of ATTN_WORD_FORMATS, and its largest number of bytes. */
 enum { ATTN_WORD_VALUES = 32, ATTN_WORD_BYTES = 34 };
 
 #define SPLIT static inline __attribute__((always_inline))
-/* Bytes of a vector: those of 16 bytes of all lanes fill one or more. */
+/* Bytes that a function handles as one vector: 16 bytes of each lane fill one or more of them. */
 #define SPLIT_VECTOR (SPLIT_LANES == 1 ? 16 : 4 * SPLIT_LANES)
 
 enum { L = SPLIT_LANES, VECTOR = SPLIT_VECTOR };
@@ -63,7 +64,7 @@ SPLIT void store(int8_t *to, split_vector x) {
     memcpy(to, &x, sizeof x);
 }
 
-/* Splits 16 bytes of halves into 32 values, from each of which it subtracts `less`. */
+/* Splits 16 bytes of two 4-bit values each into 32 values, and subtracts `less` from each. */
 SPLIT void split_halves(split_to q, split_from from, uint8_t less) {
     for (int i = 0; i < 16 * L; i += VECTOR) {
         const split_vector x = load(from + i);
@@ -111,8 +112,7 @@ SPLIT void split_q8_0(split_to q, split_to scale, split_to min, split_from block
     memcpy(q, block + 2 * L, 32 * L);
 }
 
-/* Splits 64 bytes of four pairs of bits each into 256 values, from each of which it subtracts
- * `less`. */
+/* Splits 64 bytes of four 2-bit values each into 256 values, and subtracts `less` from each. */
 SPLIT void split_pairs(split_to q, split_from from, uint8_t less) {
     for (int half = 0; half < 2; half++, from += 32 * L)
         for (int place = 0; place < 8; place += 2)
@@ -120,7 +120,7 @@ SPLIT void split_pairs(split_to q, split_from from, uint8_t less) {
                 store(q, (load(from + i) >> place & 3) - less);
 }
 
-/* Adds `weight` to each of 256 values whose bit is set in 32 bytes of eight bits each. */
+/* Adds `weight` to each of 256 values whose bit is set. The bits are in 32 bytes. */
 SPLIT void add_bits(split_to q, split_from bits, uint8_t weight) {
     for (int place = 0; place < 8; place++)
         for (int i = 0; i < 32 * L; i += VECTOR, q += VECTOR)
@@ -136,7 +136,7 @@ SPLIT void split_q2_k(split_to q, split_to scale, split_to min, split_from block
     split_pairs(q, block + 16 * L, 0);
 }
 
-/* The third bit of a value says that 4 is *not* to be subtracted. */
+/* If the third bit of a value is set, 4 is not subtracted from it. */
 SPLIT void split_q3_k(split_to q, split_to scale, split_to min, split_from block) {
     const uint8_t *scales = block + 96 * L, *high = scales + 8 * L;
     (void)min;
@@ -149,9 +149,9 @@ SPLIT void split_q3_k(split_to q, split_to scale, split_to min, split_from block
     add_bits(q, block, 4);
 }
 
-/* Splits 12 bytes into 8 scales and 8 mins of 6 bits. The first four of each are the low bits of a
- * byte; the others have their low half in the last four bytes, and their high bits above the first
- * ones. */
+/* Splits 12 bytes into 8 scales and 8 mins of 6 bits each. The first four scales and mins are the
+ * low 6 bits of a byte. The others have their low 4 bits in the last four bytes, and their high 2
+ * bits in the upper bits of the first eight bytes. */
 SPLIT void split_scales(split_to scale, split_to min, split_from at) {
     for (int i = 0; i < 4 * L; i++) {
         const uint8_t a = at[i], b = at[4 * L + i], low = at[8 * L + i];
@@ -162,7 +162,7 @@ SPLIT void split_scales(split_to scale, split_to min, split_from at) {
     }
 }
 
-/* Splits 128 bytes of halves into 256 values, 32 bytes at a time. */
+/* Splits 128 bytes of two 4-bit values each into 256 values, 32 bytes at a time. */
 SPLIT void split_halves_of_groups(split_to q, split_from from) {
     for (int pair = 0; pair < 4; pair++, from += 32 * L, q += 64 * L)
         for (int i = 0; i < 32 * L; i += VECTOR) {

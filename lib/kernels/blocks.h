@@ -1,4 +1,4 @@
-/* Weights in blocks, as files of models hold them.
+/* Weights in blocks, as model files store them.
  *
  * A row of a matrix is a sequence of blocks of one format, and a block holds a fixed number of
  * values. The formats are those of ggml (https://github.com/ggml-org/ggml, ggml-common.h and
@@ -6,11 +6,10 @@
  *
  *   d * scale * q + dmin * min
  *
- * where q is an integer of at most 8 bits, one for each value, scale and min are integers, one for
- * each group of values, and d and dmin are binary16, one for each block. All these products are
- * exact in float32, except d * scale * q of Q6_K, where dmin * min is -0. So a value is rounded
- * once, with or without fused multiply-adds, and equals in every bit what the dequantisers of
- * PyPI's gguf compute. */
+ * where each value has an integer q of at most 8 bits, each group of values has integers scale and
+ * min, and each block has binary16 numbers d and dmin. All these products are exact in float32,
+ * except d * scale * q of Q6_K, where dmin * min is -0. So a value is rounded once, with or without
+ * fused multiply-adds, and equals in every bit what the dequantisers of PyPI's gguf compute. */
 #ifndef ATTN_KERNELS_BLOCKS_H
 #define ATTN_KERNELS_BLOCKS_H
 
@@ -20,17 +19,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ATTN_BLOCK_MOST = 256 }; /* most values of a block */
+enum { ATTN_BLOCK_MOST = 256 }; /* largest number of values in a block */
 
 typedef struct attn_block_format {
     const char *name; /* "Q4_1" */
     uint32_t type;    /* ggml's number of the format */
-    attn_dtype dtype; /* type of the values of F32, F16 and BF16, whose blocks hold one number */
-    size_t values;    /* values of a block */
-    size_t bytes;     /* bytes of a block */
-    size_t group;     /* values of a group; if all values are one group, scale and min are 1 */
-    size_t d, dmin;   /* the bytes at which d and dmin begin; dmin 0: dmin * min is -0 */
-    bool subtracts;   /* dmin has the opposite sign */
+    /* for F32, F16 and BF16, whose blocks hold one number: the type of this number */
+    attn_dtype dtype;
+    size_t values; /* number of values in a block */
+    size_t bytes;  /* bytes of a block */
+    /* number of values in a group; if all values are one group, scale and min are 1 */
+    size_t group;
+    size_t d, dmin; /* the bytes of a block at which d and dmin begin; dmin 0: dmin * min is -0 */
+    bool subtracts; /* dmin has the opposite sign */
     /* Splits a quantised block: writes q [values], and scale and min [values / group] unless all
      * values are one group. NULL: the values are numbers of type `dtype`. */
     void (*split)(int8_t *q, int8_t *scale, int8_t *min, const uint8_t *block);
@@ -51,23 +52,24 @@ typedef struct attn_block_matrix {
     size_t out, in;
 } attn_block_matrix;
 
-/* Computes columns first <= j < last of y [rows, out] = x [rows, in] W^T + beta y, where beta is 0 or
- * 1, with row strides ldy and ldx, on the calling thread, which needs 640 KiB of stack. Threads may
- * compute different columns of a product at the same time; multiples of 128 waste nothing.
+/* Computes columns first <= j < last of y [rows, out] = x [rows, in] W^T + beta y, where beta is 0
+ * or 1, with row strides ldy and ldx, on the calling thread, which needs 640 KiB of stack. Threads
+ * may compute different columns of a product at the same time; ranges that begin at multiples of
+ * 128 waste no work.
  *
  * The kernel table of the chosen instruction set computes the product. `avx2` and `avx512` give an
  * element the bits that attn_kernels_gemm gives it with the widened weights. So an element depends
  * only on its row of x and its row of W. `amx` multiplies many formats by their integers: then an
- * element depends on these two rows, and on whether there are more than ATTN_BLOCK_ROWS rows.
- * With `ref` the product is one of OpenBLAS. */
+ * element depends on these two rows, and on whether there are more than ATTN_BLOCK_ROWS rows. With
+ * `ref`, OpenBLAS computes the product. */
 void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                          const attn_block_matrix *w, size_t first, size_t last, float beta);
 
-/* What a kernel table has for products with quantised blocks. Rows of blocks are `ld` bytes apart;
- * `depth` is a multiple of format->values. */
+/* The functions of a kernel table for products with quantised blocks. Rows of blocks are `ld` bytes
+ * apart; `depth` is a multiple of format->values. */
 typedef struct attn_block_kernels {
-    /* What attn_kernels.score_unpacked computes, without a scale, for the keys that are n rows of
-     * blocks, and at most ATTN_BLOCK_ROWS queries. */
+    /* Computes what attn_kernels.score_unpacked computes without a scale, for at most
+     * ATTN_BLOCK_ROWS queries. The keys are n rows of blocks. */
     void (*score)(float *const *tile, const float *const *x, size_t rows,
                   const attn_block_format *format, const void *blocks, size_t ld, size_t n,
                   size_t depth);
@@ -75,20 +77,21 @@ typedef struct attn_block_kernels {
      * computes them without a scale, or adds them to y. Row strides are ldy and ldx. */
     void (*multiply)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                      const float *packed, size_t n, size_t depth, bool adds);
-    /* What attn_kernels.pack_key computes for these keys. */
+    /* Packs these keys as attn_kernels.pack_key does. */
     void (*pack)(float *packed, const attn_block_format *format, const void *blocks, size_t ld,
                  size_t n, size_t depth);
     /* Widens n numbers of 16 bits, ATTN_F16 or ATTN_BF16. */
     void (*widen_halves)(float *to, attn_dtype dtype, const void *from, size_t n);
-    /* Takes `depth` values of n <= 16 rows of blocks, whose groups have 32 values, apart: q becomes
-     * columns of tiles of B (tiles.h), [depth / 32] tiles, and scale and min [depth / 32][16]. The
-     * last row also fills the columns of rows that are missing. A weight is scale * q + min, where
-     * scale may have a factor 2^-24, and then q has 2^24. NULL: the table has no tiles. */
+    /* Unpacks `depth` values of n <= 16 rows of blocks, whose groups have 32 values. q becomes
+     * columns of tiles of B (tiles.h), [depth / 32] tiles, and scale and min become [depth /
+     * 32][16]. If n < 16, the last row also fills the remaining columns. A weight is scale * q +
+     * min; scale may have a factor 2^-24, and then q has the factor 2^24. NULL: the table has no
+     * tiles. */
     void (*columns)(uint16_t *tiles, float *scale, float *min, const attn_block_format *format,
                     const void *blocks, size_t ld, size_t n, size_t depth);
 } attn_block_kernels;
 
-/* Rows of x that `score` takes, and values of the groups that `columns` takes apart. */
+/* ATTN_BLOCK_ROWS: rows of x that `score` takes. ATTN_BLOCK_TILED: group size for `columns`. */
 enum { ATTN_BLOCK_ROWS = 4, ATTN_BLOCK_TILED = 32 };
 
 extern const attn_block_kernels attn_block_kernels_avx2, attn_block_kernels_avx512;
@@ -96,17 +99,17 @@ extern const attn_block_kernels attn_block_kernels_avx2, attn_block_kernels_avx5
 /* Returns the functions that belong to attn_kernels_of(isa); NULL: there are none. */
 const attn_block_kernels *attn_block_kernels_of(attn_isa isa);
 
-/* What attn_blocks_product computes, by products with the integers q of blocks whose groups have
- * ATTN_BLOCK_TILED values, for rows of x without numbers beyond ATTN_MOST_SPLIT. The one of
- * tiles takes any number of rows. The one of VNNI takes at most ATTN_BLOCK_ROWS, and the formats for
- * which attn_blocks_vnni_has returns true. */
+/* Computes what attn_blocks_product computes, by products with the integers q of blocks whose
+ * groups have ATTN_BLOCK_TILED values. No number of x may be beyond ATTN_MOST_SPLIT. The function
+ * for tiles takes any number of rows. The function for VNNI takes at most ATTN_BLOCK_ROWS rows, and
+ * only formats for which attn_blocks_vnni_has returns true. */
 typedef void attn_blocks_by_integers(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                                      const attn_block_matrix *w, size_t first, size_t last,
                                      float beta);
 attn_blocks_by_integers attn_blocks_product_amx, attn_blocks_product_vnni;
 bool attn_blocks_vnni_has(const attn_block_format *format);
 
-/* Returns the function for so many rows of x; NULL: the instruction set has none. */
+/* Returns the function for this number of rows of x; NULL: the instruction set has none. */
 attn_blocks_by_integers *attn_blocks_integers_of(attn_isa isa, const attn_block_format *format,
                                                  size_t rows);
 

@@ -8,9 +8,9 @@
 #define OUT_OF_LINE static __attribute__((noinline))
 
 /* Makes a call in the mode in which subnormal results are 0. A numerator that is later scaled down
- * by a power of two must equal the numerator that is computed from the larger maximum. A subnormal
- * number would be rounded in one of the two computations and not in the other. The called function
- * must be OUT_OF_LINE, so that the compiler moves no arithmetic out of it. */
+ * by a power of two must equal the numerator that is computed from the larger maximum. If subnormal
+ * numbers were kept, one of the two would be rounded and the other not. The called function must be
+ * OUT_OF_LINE, so that the compiler moves no arithmetic out of it. */
 #define FLUSHED(call)                                                                              \
     do {                                                                                           \
         const unsigned mode = _mm_getcsr();                                                        \

@@ -21,8 +21,9 @@
 #include "kernels/gemm_table.h"
 
 /* Columns of c, and terms of its sums, in a block. OpenBLAS packs the operands anew for each block,
- * which takes a few hundredths of the time of the arithmetic. It adds the terms of a block one after
- * another, so sums of floats err less in short blocks: those of 576 terms a third as much. */
+ * which takes a few hundredths of the time of the arithmetic. It adds the terms of a block one
+ * after another, so sums of floats have smaller errors in short blocks. For sums of 576 terms, the
+ * error falls to a third. */
 enum { SIDE = 1024, DEPTH = 4096, FLOAT_DEPTH = 64 };
 #define LOCKED ((size_t)1 << 30)
 
@@ -114,7 +115,7 @@ static void multiply_in_blocks(const product *p) {
         for (k.col = 0; k.col < d->N; k.col += k.cols) {
             k.cols = attn_gemm_least(d->N - k.col, SIDE);
             k.at = 0;
-            do { /* with K = 0 one call computes c = beta c */
+            do { /* runs once even if K = 0, to compute c = beta c */
                 k.depth = attn_gemm_least(d->K - k.at, depth);
                 multiply_block(p, &k);
                 k.at += k.depth;

@@ -29,8 +29,8 @@
  * is used. The head of this file explains the others. */
 enum { COLS = ATTN_GEMM_COLS, DEPTH = ATTN_GEMM_DEPTH, SHORT = 48, ROWS = 48, FEW = 8, AHEAD = 4 };
 
-/* The part of the product that is computed: n columns of c and `depth` terms of each sum. a, b and
- * c point to its first elements. */
+/* The part of the product that one call computes: n columns of c and `depth` terms of each sum. a,
+ * b and c point to its first elements. */
 typedef struct part {
     const attn_kernels *k;
     const attn_pointwise *rows;

@@ -16,7 +16,7 @@ static _Atomic int forced;
 static _Atomic(const char *) chosen_why = "not chosen yet";
 
 static attn_kernel_tables tables;
-static bool available[ATTN_ISA_COUNT]; /* what attn_isa_available returns */
+static bool available[ATTN_ISA_COUNT]; /* the results of attn_isa_available */
 
 static void make_tables(void) {
     attn_processor_tables(tables);

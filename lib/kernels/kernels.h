@@ -29,16 +29,16 @@
  *
  * Three promises make it possible to compute every weight later, bit for bit:
  *
- *  1. A score is a pure function of (q_i, k_j): the sum over E is added in one fixed order,
+ * 1. A score is a pure function of (q_i, k_j): the sum over E is added in one fixed order,
  *     whatever the tile, row or call.
  *
- *  2. Every table but `ref` splits the exponent of a score s exactly. With t = s log2(e),
+ * 2. Every table but `ref` splits the exponent of a score s exactly. With t = s log2(e),
  *     n = rint(t) and f = t - n, the numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)).
  *     2^f depends on the score alone, and a later, larger M only rescales by a power of two. So no
  *     partial sum depends on how the maximum grew. This holds while |max| < ATTN_WIDE. `ref`
  *     computes all other rows (attention/forward_rows.c).
  *
- *  3. Partial sums of a row are added in one order, which `keys` and `lanes` determine. With few
+ * 3. Partial sums of a row are added in one order, which `keys` and `lanes` determine. With few
  *     queries and many keys it also depends on the ranges into which the keys are divided
  *     (attention/forward_steps.c), and with a strided pattern on its two steps
  *     (attention/strided.c).
@@ -70,26 +70,27 @@ enum { ATTN_MOST_ROWS = 64 }; /* largest number of rows in a tile of any kernel 
  * number replaces its score. The values equal those of attn_fill (attn/mask.h). */
 enum { ATTN_EDIT_HIDE = 0, ATTN_EDIT_ADD, ATTN_EDIT_REPLACE };
 
-/* What `edit` does to a row of n raw scores. */
+/* The parameters of `edit`, which edits a row of n raw scores. */
 typedef struct attn_edit {
     double scale;
-    double softcap;      /* 0: none */
-    const void *bias;    /* n elements to add, of which -infinity hides a cell; NULL: none */
-    const uint8_t *keep; /* n bytes, of which 0 hides a cell; NULL: hides none */
+    double softcap;      /* 0: no softcap */
+    const void *bias;    /* n elements to add; -infinity hides a cell; NULL: none */
+    const uint8_t *keep; /* n bytes; 0 hides a cell; NULL: no cell is hidden */
     size_t lo, hi;       /* cells outside [lo, hi) are hidden */
     int fill;            /* ATTN_EDIT_HIDE, ATTN_EDIT_ADD or ATTN_EDIT_REPLACE */
     double fill_value;   /* the number of ATTN_EDIT_ADD and ATTN_EDIT_REPLACE */
     bool wide;           /* only in `ref`: ATTN_EDIT_ADD adds in double, for float64 inputs */
 } attn_edit;
 
-/* What finish_weights needs to turn numerators [rows, n] into weights [rows, n]. */
+/* Parameters of finish_weights, which turns numerators [rows, n] into weights [rows, n]. */
 typedef struct attn_finish {
     size_t rows, n;
     const size_t *from, *to; /* [rows]: weights outside [from, to) are 0; NULL means 0 and n */
     const void *maxima;      /* [rows, ld_maxima]: the running maximum of a row after each tile */
     size_t ld_maxima;
     const double *max, *sum; /* [rows]: final maximum and sum; a row with sum 0 gets weights of 0 */
-    bool past_caches;        /* write the weights past the caches, into which they do not fit */
+    /* store the weights past the caches, since they do not fit into them */
+    bool past_caches;
 } attn_finish;
 
 /* The state of rows after softmax and accumulate over some of the keys. */
@@ -105,7 +106,7 @@ typedef struct attn_edit_backward {
     const void *capped; /* the n scores after the softcap; NULL: there is no softcap */
 } attn_edit_backward;
 
-/* What weight_backward needs to know of the rows of a tile. */
+/* What weight_backward reads for the rows of a tile. */
 typedef struct attn_weight_backward {
     const double *max, *sum; /* [rows]: final maximum and sum; a row with sum 0 has weights of 0 */
     const double *dot;       /* [rows]: dO . O of the row */
@@ -133,13 +134,13 @@ typedef struct attn_tanh_backward {
 typedef struct attn_tile_pass {
     size_t rows, E, Ev, tiles;
     double scale;                  /* above 0 */
-    double max_score;              /* no |scaled score| is larger; INFINITY: unknown */
+    double max_score;              /* no |scaled score| is larger; INFINITY: the bound is unknown */
     const void *query;             /* packed by pack_query */
     const char *keys, *values;     /* packed keys and packed values of the first tile */
     size_t key_bytes, value_bytes; /* bytes from one tile to the next */
     void *max, *sum, *acc;         /* the state of the rows (attn_partial), which is updated */
     void *kept;                    /* receives the numerators [rows, ld_kept]; NULL: not wanted */
-    void *maxima; /* receives the maxima after each tile [rows, ld_maxima]; or NULL */
+    void *maxima; /* receives the running maxima after each tile [rows, ld_maxima]; or NULL */
     size_t ld_kept, ld_maxima;
 } attn_tile_pass;
 
@@ -155,9 +156,9 @@ struct attn_kernels {
     size_t elem; /* bytes of an element */
     size_t rows; /* largest number of queries in a tile, at most ATTN_MOST_ROWS */
     size_t keys; /* largest number of keys in a tile, a power of 2; also the row stride of a tile */
-    /* The first keys of a packed tile may be skipped if their number is a multiple of `panel`. Then
-     * the skipped keys are whole groups of keys that are packed together, and the sums over the
-     * other keys do not change. */
+    /* The first keys of a packed tile may be skipped if their number is a multiple of `panel`. They
+     * are then whole groups of keys that are packed together, and the sums over the other keys do
+     * not change. */
     size_t panel;
     size_t lanes; /* number of partial sums of a row */
 
@@ -204,8 +205,8 @@ struct attn_kernels {
     void (*softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor);
     /* Sets acc = acc * factor + numerators times values. The n columns of the tile belong to the
      * values first … first + n - 1 of a packed tile of `packed` values. Where the factor is 0, the
-     * old sums in acc do not count. They may be anything in a table of plain products, but must be
-     * finite in other tables. */
+     * old sums in acc do not count. A table of plain products ignores their values; in other tables
+     * they must be finite. */
     void (*accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
                        size_t first, size_t n, size_t packed, size_t Ev, const void *factor);
 
@@ -247,9 +248,9 @@ struct attn_kernels {
      * pack_value packed `packed` from [rows, width]. If `begins`, acc is overwritten, not read. */
     void (*accumulate_backward)(void *acc, bool begins, const void *tile, size_t rows, size_t n,
                                 const void *packed, size_t width);
-    /* Computes the weights [rows, n] of a tile from edited scores or from back->kept. dz has the
-     * gradients of the weights. Each gradient becomes weight * (dz - dot) * scale, or 0 where the
-     * weight is 0. */
+    /* Computes the weights [rows, n] of a tile from edited scores or from back->kept. `dz` holds
+     * the gradients of the weights; each becomes weight * (dz - dot) * scale, or 0 where the weight
+     * is 0. */
     void (*weight_backward)(void *weights, void *dz, const void *scores, size_t rows, size_t n,
                             const attn_weight_backward *back);
     /* Turns the gradients of n edited scores of a row into those of the raw scores, in place. */

@@ -2,8 +2,8 @@
  * with which analyses measure weights.
  *
  * pointwise_body.h has the only version of each function, in C that compilers vectorise. That file
- * is compiled once for each instruction set. All tables give the same bytes, since compilers must
- * neither contract nor reassociate, and a sum is added in POINTWISE_LANES lanes.
+ * is compiled once for each instruction set. All instruction sets give the same bytes: compilers
+ * may neither contract nor reassociate, and every sum is added in POINTWISE_LANES lanes.
  *
  * Rows hold n elements of any alignment. They must not overlap unless a comment allows it. The
  * error of exponentials, tanh and sigmoids is at most 3 units in the last place of the result, or
@@ -48,7 +48,8 @@ typedef struct attn_adam_row {
     float keep, fade, fresh, epsilon, root, step, shrink, decay;
 } attn_adam_row;
 
-/* Partial sums and maxima of some numbers: lane l has those of the numbers l, l + POOL_LANES, … */
+/* Partial sums and maxima of a sequence of numbers: lane l has those of the numbers l, l +
+ * POOL_LANES, … */
 typedef struct attn_pool_lanes {
     double sum[POOL_LANES];
     float max[POOL_LANES];
@@ -96,10 +97,11 @@ typedef struct attn_pointwise {
     /* Sets p[j] to weights[j] if visible[j] is 1, and to 0 if visible[j] is 0. Returns whether a
      * hidden weight is not 0. */
     bool (*widen_visible)(double *p, const float *weights, const uint8_t *visible, size_t n);
-    /* Sets centered to p - uniform where the key is visible, else to 0, and q to p / mass. */
+    /* Sets centered to p - uniform where the key is visible and to 0 elsewhere, and q to p /
+     * mass. */
     void (*centre)(double *centered, double *q, const double *p, const uint8_t *visible,
                    double uniform, double mass, size_t n);
-    /* Adds a row to sums over rows: p to received, visible to seen. */
+    /* Adds a row to sums over rows: p to `received`, and `visible` to `seen`. */
     void (*tally)(double *received, uint64_t *seen, const double *p, const uint8_t *visible,
                   size_t n);
     /* Returns the index of the first largest number of a row without NaN; n > 0. */
@@ -115,7 +117,7 @@ typedef struct attn_pointwise {
     /* Adds x [rows, K] times a matrix [K, N] to y [rows, N]. Row strides are ldx and ldy. The
      * caller has packed the matrix as panels [K, POINTWISE_LANES] of its columns, the last panel
      * padded with zeros. This function is faster than attn_kernels_gemm for repeated products of
-     * few rows, since it packs nothing. The sum of an element runs along K in order. */
+     * few rows, since it packs nothing. Each sum is added along K in order. */
     void (*product)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                     const float *panels, size_t N, size_t K);
 } attn_pointwise;

@@ -65,9 +65,9 @@ INLINE float tanh_one(float x) {
 }
 
 /* Computes x Phi(x) = x (1 + erf(z)) / 2 with z = x / sqrt(2): by a polynomial of erf(z) / z for
- * |z| < 1, and by erfc(|z|) = e^-p for larger |z|, so that nothing cancels far below 0. Both
- * polynomials are minimax fits with errors of at most 2e-9 in erf. Beyond 4, erfc is below half a
- * unit in the last place of 1, and 0. */
+ * |z| < 1, and by erfc(|z|) = e^-p for larger |z|, which avoids cancellation far below 0. Both
+ * polynomials are minimax fits with errors of at most 2e-9 in erf. For |z| > 4, erfc is below half
+ * a unit in the last place of 1, so it is taken as 0. */
 INLINE float gelu_one(float x) {
     const float z = x * 0.707106781f, a = fabsf(z), s = z * z;
     float q = 7.85385769e-5f;
@@ -122,7 +122,7 @@ static void NAME(p_gelu_tanh)(float *y, const float *x, size_t n) {
         y[i] = gelu_tanh_one(x[i]);
 }
 
-/* There are two loops, because gcc's code for a single one takes seven times as long. */
+/* There are two loops, because gcc's code for a single loop takes seven times as long. */
 static void NAME(p_silu)(float *y, const float *x, size_t n) {
     enum { SHORT = 256 };
     float shares[SHORT];
@@ -276,7 +276,7 @@ static void NAME(p_norm_backward)(float *restrict dx, float *restrict dweight,
             dbias[i] += dy[i];
 }
 
-/* The same function as attn_rng_bits, here so that the compiler vectorises it. */
+/* Computes attn_rng_bits. The code is repeated here so that the compiler can vectorise it. */
 INLINE uint64_t bits_at(uint64_t seed, uint64_t index) {
     uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -288,7 +288,7 @@ static void NAME(p_dropout)(float *x, size_t n, uint64_t threshold, float factor
                             uint64_t first) {
     for (size_t i = 0; i < n; i += POINTWISE_LANES) {
         const size_t end = n - i < POINTWISE_LANES ? n - i : POINTWISE_LANES;
-        /* 1 keeps an element and 0 drops it: the sign bit of threshold - 1 - bits. */
+        /* The sign bit of threshold - 1 - bits: 1 keeps an element and 0 drops it. */
         int32_t kept[POINTWISE_LANES];
         for (size_t l = 0; l < POINTWISE_LANES; l++)
             kept[l] = (int32_t)((threshold - 1 - (bits_at(seed, first + i + l) >> 11)) >> 63);
@@ -331,7 +331,8 @@ static double NAME(p_dot)(const float *x, const float *y, size_t n) {
     return lanes[0];
 }
 
-/* Vectors of the lanes of a cell. gcc does not vectorise loops over float and double together. */
+/* Vectors of the lanes of a cell. They are explicit, since gcc does not vectorise loops over float
+ * and double together. */
 typedef double lane_sums
     __attribute__((vector_size(POOL_LANES * sizeof(double)), aligned(8), may_alias));
 typedef float lane_cells
@@ -443,7 +444,7 @@ static bool NAME(p_widen_visible)(double *restrict p, const float *restrict weig
         hidden |= bits & ~keep;
         p[j] = (double)from_bits(bits & keep);
     }
-    return hidden << 1 != 0; /* -0 is 0 */
+    return hidden << 1 != 0; /* the shift makes -0 equal 0 */
 }
 
 static void NAME(p_centre)(double *restrict centered, double *restrict q, const double *restrict p,

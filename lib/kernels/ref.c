@@ -193,7 +193,7 @@ static void k_edit_back_ref(void *ds, size_t n, const attn_edit_backward *edit) 
     const double *capped = edit->capped;
     for (size_t j = 0; j < n; j++) {
         double t = capped ? capped[j] / edit->softcap : 0;
-        t = fabs(t) < 2 ? t : 0; /* hidden cells may hold NaN */
+        t = fabs(t) < 2 ? t : 0; /* replaces NaN, which hidden cells may hold */
         s[j] *= edit->scale * (1 - t * t);
     }
 }

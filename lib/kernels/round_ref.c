@@ -1,16 +1,16 @@
 /* The products of the precisions `fast` and `bf16` (bf16.h) in plain C. They are the reference for
  * the tables with bfloat16 products.
  *
- * Packed keys [n, E], values [n, Ev] and queries [rows, E] are doubles, as in ref.c. For bf16 each
- * number of them is already rounded to bfloat16. For fast a number is split into the parts h and m
- * when it is multiplied.
+ * Packed keys [n, E], values [n, Ev] and queries [rows, E] are doubles, as in ref.c. For bf16 their
+ * numbers are already rounded to bfloat16. For fast a number is split into the parts h and m when
+ * it is multiplied.
  *
  *   score of a cell         = sum over e of q_e k_e
  *   accumulated value of e  = sum over the keys j of a tile of p_j v_je
  *
- * Each product of two parts is exact. Each of the products m h', h m' and h h' has a sum of its own
- * in float32, and the sums are added as (m h' + h m') + h h'. The functions of ref.c do all the
- * rest, in double. */
+ * Each product of two parts is exact. The products m h', h m' and h h' have separate sums in
+ * float32, which are added as (m h' + h m') + h h'. The functions of ref.c do everything else, in
+ * double. */
 #include <math.h>
 #include <string.h>
 

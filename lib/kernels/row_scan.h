@@ -1,8 +1,8 @@
-/* One pass over a row of weights or of logits for all its sums. pointwise_body.h compiles these
- * functions for each instruction set. Partial sum k of 8 has the numbers k, 8 + k, …, as in
- * row_sums.h. The loops are over pairs of vectors of 4 numbers: gcc makes no vectors of loops over
- * float and double together, and splits vectors of 8 double into single numbers. A comparison
- * of vectors sets all bits of a number or none. */
+/* One pass over a row of weights or of logits that computes all its sums. pointwise_body.h compiles
+ * these functions for each instruction set. Partial sum k of 8 has the numbers k, 8 + k, …, as in
+ * row_sums.h. The loops are over pairs of vectors of 4 numbers, for two reasons: gcc does not
+ * vectorise loops over float and double together, and it splits vectors of 8 doubles into single
+ * numbers. A comparison of vectors sets all bits of a lane or none. */
 #ifndef ATTN_ROW_SCAN_H
 #define ATTN_ROW_SCAN_H
 
@@ -20,17 +20,17 @@ typedef int64_t row_longs ROW_VECTOR(int64_t);
 typedef float row_floats ROW_VECTOR(float);
 typedef int32_t row_ints ROW_VECTOR(int32_t);
 
-/* What a scan finds in the logits of a row. */
+/* Results of a scan of the logits of a row. */
 typedef struct attn_logit_scan {
     size_t seen;  /* logits that are not -infinity */
-    float most;   /* the largest, -infinity if there is none */
-    double total; /* sum of those that are not -infinity */
+    float most;   /* the largest logit, -infinity if there is none */
+    double total; /* sum of the logits that are not -infinity */
 } attn_logit_scan;
 
-/* What a scan finds in the weights p of a row. */
+/* Results of a scan of the weights p of a row. */
 typedef struct attn_weight_scan {
     double mass, squares; /* sums of p and of p^2 */
-    double ramp, reach;   /* sums of p d and of p |d|, where d is `from` + number of the key */
+    double ramp, reach;   /* sums of p d and of p |d|, where d = `from` + the index of the key */
     double most;          /* the largest p */
 } attn_weight_scan;
 
@@ -47,7 +47,8 @@ static inline attn_logit_scan attn_scan_logits_here(const float *x, size_t n) {
     const row_floats none = (row_floats){0} - INFINITY;
     row_floats most[2] = {none, none};
     row_doubles total[2] = {{0}, {0}};
-    /* Each lane is minus the number of its hidden logits. A row has fewer than 2^34 keys. */
+    /* Each lane is minus the number of its hidden logits. It cannot overflow, since a row has fewer
+     * than 2^34 keys. */
     row_ints hidden[2] = {{0}, {0}};
     attn_logit_scan out = {.seen = n, .most = -INFINITY};
     size_t j = 0;

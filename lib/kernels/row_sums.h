@@ -1,7 +1,7 @@
-/* Sums over rows in double. A sum over a long row has ATTN_PARTIAL_SUMS partial sums, which are
- * added in a fixed order at the end: additions then need not wait for each other, and the result is
- * always the same. The logarithm has a form that compilers vectorise. pointwise_body.h compiles
- * these functions for each instruction set; callers with short rows call them directly. */
+/* Sums over rows in double. A sum over a long row has ATTN_PARTIAL_SUMS partial sums, so that
+ * additions need not wait for each other. They are added in a fixed order at the end, so the result
+ * is always the same. The logarithm is written so that compilers vectorise it. pointwise_body.h
+ * compiles these functions for each instruction set; callers with short rows call them directly. */
 #ifndef ATTN_ROW_SUMS_H
 #define ATTN_ROW_SUMS_H
 

@@ -128,12 +128,14 @@ VOCABULARY __m256i load_lanes(const uint8_t *row, size_t ld) {
                                    _mm_loadu_si128((const __m128i *)(row + 4 * ld)), 1);
 }
 
-/* Transposes 8 rows of 16 bytes, `ld` bytes apart: bytes are exchanged, then pairs, then fours. */
+/* Transposes 8 rows of 16 bytes, `ld` bytes apart: exchanges single bytes, then pairs, then
+ * fours. */
 VOCABULARY void transpose_bytes(uint8_t *to, const uint8_t *rows, size_t ld) {
     __m128i row[8], one[8], two[8];
     for (size_t i = 0; i < 8; i++)
         row[i] = _mm_loadu_si128((const __m128i *)(rows + i * ld));
-    for (int i = 0; i < 4; i++) { /* bytes 0 to 7 are in the first four, 8 to 15 in the others */
+    /* elements 0 to 3 have the bytes 0 to 7, and the others the bytes 8 to 15 */
+    for (int i = 0; i < 4; i++) {
         one[i] = _mm_unpacklo_epi8(row[2 * i], row[2 * i + 1]);
         one[4 + i] = _mm_unpackhi_epi8(row[2 * i], row[2 * i + 1]);
     }

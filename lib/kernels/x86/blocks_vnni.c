@@ -1,13 +1,14 @@
-/* Products of few rows with the quantised blocks of ATTN_WORD_FORMATS by the instruction vpdpbusd of
- * AVX-512 VNNI, which adds products of bytes to integers of 32 bits:
+/* Products of few rows with the quantised blocks of ATTN_WORD_FORMATS by the instruction vpdpbusd
+ * of AVX-512 VNNI, which adds products of bytes to integers of 32 bits:
  *
  *   y[r][j]  =  sum over blocks b of   d * s_b * (65536 X1 + 256 X2 + X3) . u   +   (min - d * off) * sum of x
  *
  * where a weight is d * (u - off) + min with u in 0 … 255, and x is s_b * X: s_b is a power of two
- * for the 32 values of a block, and X an integer of at most 2^22 of three signed digits. So the sums of
- * a block are exact, and the error of an x is at most 2^-22 of the largest of its block.
+ * for the 32 values of a block, and X is an integer of at most 2^22 that consists of three signed
+ * digits X1, X2 and X3. So the sums of a block are exact, and the error of a number of x is at most
+ * 2^-22 of the largest number in its block.
  *
- * The blocks are read as they lie: two blocks of a row of W fill a vector of 64 bytes. */
+ * The blocks are read in place: two blocks of a row of W fill a vector of 64 bytes. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -20,23 +21,23 @@
 
 enum {
     FEW = ATTN_BLOCK_ROWS,
-    VALUES = ATTN_BLOCK_TILED, /* of a block */
+    VALUES = ATTN_BLOCK_TILED, /* values of a block */
     DEPTH = 2048,              /* terms of the sums that are computed at a time */
     PAIRS = DEPTH / VALUES / 2,
     DIGITS = 3,
-    AT_ONCE = 4, /* rows of W */
+    AT_ONCE = 4, /* rows of W that are multiplied at once */
     AHEAD = 8    /* rows of W that are prefetched before they are read */
 };
-#define LEAST 0x1p-100f /* blocks of smaller numbers count as zeros */
+#define LEAST 0x1p-100f /* if all numbers of a block are smaller, the block counts as zeros */
 
-/* DEPTH terms of a row of x by pairs of blocks. */
+/* The digits of DEPTH terms of a row of x, for pairs of blocks. */
 typedef struct digits {
     _Alignas(64) int8_t digit[PAIRS][DIGITS][2 * VALUES];
-    _Alignas(64) float scale[PAIRS][16]; /* s of each block, eight times */
-    float sums[PAIRS][4];                /* factors of d, min, d, min */
+    _Alignas(64) float scale[PAIRS][16]; /* s of each of the two blocks, eight times */
+    float sums[PAIRS][4];                /* the factors of d, min, d and min of the two blocks */
 } digits;
 
-/* Splits 16 numbers times `factor` into digits, and returns the sum of the integers. */
+/* Splits 16 numbers, times `factor`, into digits, and returns the sum of the integers. */
 INLINE int take_digits(int8_t (*to)[2 * VALUES], const float *x, float factor) {
     const __m512i all =
         _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(factor)));
@@ -49,7 +50,7 @@ INLINE int take_digits(int8_t (*to)[2 * VALUES], const float *x, float factor) {
     return _mm512_reduce_add_epi32(all);
 }
 
-/* Takes block `half` of a pair apart. x is NULL behind the last block. */
+/* Splits block `half` of a pair into digits. x is NULL if the pair has no second block. */
 INLINE void take_block(digits *to, size_t pair, size_t half, const float *x, float off) {
     static const float none[VALUES];
     const float *from = x ? x : none;
@@ -96,7 +97,7 @@ INLINE __m512i pair_of(const bool halves, const char *a, const char *b) {
                             _mm512_set1_epi8(15));
 }
 
-/* Returns d, min, d, min of two blocks. Without min, its place holds 0. */
+/* Returns the vector d, min, d, min of two blocks. If the format has no min, its place holds 0. */
 INLINE __m128 heads_of(const bool has_min, const char *a, const char *b) {
     uint32_t heads[2] = {0, 0};
     memcpy(&heads[0], a, has_min ? 4 : 2);
@@ -104,7 +105,7 @@ INLINE __m128 heads_of(const bool has_min, const char *a, const char *b) {
     return _mm_cvtph_ps(_mm_set_epi32(0, 0, (int)heads[1], (int)heads[0]));
 }
 
-/* Returns 65536 X1 + 256 X2 + X3, of which each lane sums four products. */
+/* Returns 65536 X1 + 256 X2 + X3. Each lane sums four products. */
 INLINE __m512 sums_of(const bool halves, __m512i u, const int8_t digit[DIGITS][2 * VALUES]) {
     const __m512i high =
         _mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(digit[0]));
@@ -112,7 +113,7 @@ INLINE __m512 sums_of(const bool halves, __m512i u, const int8_t digit[DIGITS][2
     low = _mm512_dpbusd_epi32(low, u, _mm512_load_si512(digit[1]));
     low = _mm512_dpbusd_epi32(_mm512_slli_epi32(low, 8), u, _mm512_load_si512(digit[2]));
     const __m512 sum = _mm512_cvtepi32_ps(low);
-    return halves ? sum /* of the high digits, too: u is below 16 */
+    return halves ? sum /* the sum of the high digits fits, too, since u is below 16 */
                   : _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_set1_ps(65536), sum);
 }
 

@@ -131,8 +131,8 @@ static void make_table_amx(attn_precision precision) {
         attn_kernels_pass_amx(k);
 }
 
-/* Makes the tables. A function that fills the table of an instruction set may itself use this
- * instruction set. So the function is called only if the processor has the instruction set. */
+/* Makes the tables. A function that fills the table of an instruction set may use these
+ * instructions itself, so it is called only if the processor has them. */
 static void make_tables(void) {
     __builtin_cpu_init();
     made.fast[ATTN_ISA_REF] = made.bf16[ATTN_ISA_REF] = attn_kernels_ref;
@@ -158,9 +158,9 @@ static const attn_kernels *plain_table(attn_isa isa) {
 }
 
 /* Returns the table of an instruction set that the processor has. For the precision `fast`, only
- * the AMX table uses bfloat16 products. Elsewhere three products of bfloat16 pairs are slower than
- * one product of floats, so the other tables for `fast` have plain products with faster
- * exponentials and sums. */
+ * the AMX table uses bfloat16 products. With the other instruction sets, three products of bfloat16
+ * pairs are slower than one product of floats. So their tables for `fast` have plain products, with
+ * faster exponentials and sums. */
 static const attn_kernels *table_of(attn_isa isa, attn_precision precision, bool tanh_score) {
     if (isa == ATTN_ISA_AMX && !tanh_score)
         return &made.amx[precision];

@@ -39,7 +39,7 @@ static double pack_value(const attn_kernels *base, void *dst, const void *src, s
     return magnitude;
 }
 
-enum { ROWS = 48, KEYS = 256 }; /* the largest tile of numerators: 48 KiB on the stack */
+enum { ROWS = 48, KEYS = 256 }; /* size of the largest tile of numerators: 48 KiB on the stack */
 
 static void accumulate(const attn_kernels *base, float *acc, const float *tile, size_t rows,
                        const void *packed_value, size_t first, size_t n, size_t packed, size_t Ev,
@@ -76,7 +76,7 @@ static void accumulate(const attn_kernels *base, float *acc, const float *tile, 
         k->pack_value = k_pack_value_##isa;                                                        \
         k->accumulate = k_accumulate_##isa;                                                        \
         k->rows = k->rows < ROWS ? k->rows : ROWS;                                                 \
-        k->score_unpacked = NULL; /* it would read unrounded keys */                               \
+        k->score_unpacked = NULL; /* NULL: it would read unrounded keys */                         \
         k->accumulate_unpacked = NULL;                                                             \
     }
 TABLE(avx2)

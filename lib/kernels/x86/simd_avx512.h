@@ -107,7 +107,7 @@ VOCABULARY __m512i load_lanes(const uint8_t *row, size_t ld) {
 }
 
 /* Transposes 16 rows of 16 bytes, `ld` bytes apart. Lane l of 128 bits holds the rows 4l to 4l + 3:
- * bytes are exchanged within the lanes, and then numbers of four rows between them. */
+ * bytes are exchanged within the lanes, and then groups of four bytes between the lanes. */
 VOCABULARY void transpose_bytes(uint8_t *to, const uint8_t *rows, size_t ld) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i row[4] = {load_lanes(rows, ld), load_lanes(rows + ld, ld),

@@ -103,7 +103,8 @@ static void NAME(k_edit_backward)(void *ds, size_t n, const attn_edit_backward *
         vf x = vmul(vload_n(s + j, left), scale);
         if (capped) {
             vf t = vdiv(vload_n(capped + j, left), vset((float)edit->softcap));
-            t = vselect(vless(vabs(t), vset(2.0f)), t, vset(0.0f)); /* hidden cells may hold NaN */
+            /* replaces NaN, which hidden cells may hold */
+            t = vselect(vless(vabs(t), vset(2.0f)), t, vset(0.0f));
             x = vmul(x, vsub(one, vmul(t, t)));
         }
         vstore_n(s + j, x, left);

@@ -1,25 +1,26 @@
 /* Products with quantised blocks (kernels/blocks.h) for the float kernels. simd_body.h includes
- * this file. simd_words.h has the simplest formats. Of the others one block of each of LANES rows
- * is taken at a time; rows become lanes:
+ * this file. simd_words.h has the simplest formats. For the other formats, one block of each of
+ * LANES rows is handled at a time, and rows become lanes:
  *
  *   transpose   bytes of the blocks [LANES][bytes] -> [bytes][LANES]
  *   split       -> q [values][LANES], and vectors of a scale and a min for each group
  *   widen       LANES numbers q -> a vector of weights, scale * q + min
  *
- * The weights are then those that pack_columns makes of widened rows. They are stored to a panel,
- * or multiplied by few rows of x while they are in registers. */
+ * The weights then have the layout that pack_columns gives to widened rows. They are stored to a
+ * panel, or multiplied by few rows of x while they are in registers. */
 
 #include "kernels/x86/simd_words.h"
 
-enum { PIECE = 16, MOST_BYTES = 210 }; /* bytes transposed at a time; bytes of the largest block */
+/* PIECE: bytes that are transposed at a time. MOST_BYTES: bytes of the largest block. */
+enum { PIECE = 16, MOST_BYTES = 210 };
 
 typedef struct split_rows {
     _Alignas(64) int8_t q[ATTN_BLOCK_MOST * LANES];
-    _Alignas(64) float scale[16][LANES], min[16][LANES]; /* by group */
+    _Alignas(64) float scale[16][LANES], min[16][LANES]; /* [group][lane] */
 } split_rows;
 
-/* Transposes a block of each of LANES rows, and prefetches what comes PW rows later. The last piece
- * overlaps the one before it. */
+/* Transposes a block of each of LANES rows, and prefetches the rows that come PW rows later. The
+ * last piece overlaps the one before it. */
 INLINE void transpose_blocks(uint8_t *to, const uint8_t *rows, size_t ld, size_t bytes) {
     for (size_t j = 0; j < LANES; j++)
         __builtin_prefetch(rows + (PW + j) * ld, 0, 2);
@@ -29,7 +30,7 @@ INLINE void transpose_blocks(uint8_t *to, const uint8_t *rows, size_t ld, size_t
     }
 }
 
-/* Splits one block of each of n rows. Lanes without a row repeat the last one. */
+/* Splits one block of each of n rows. If n < LANES, the last row also fills the remaining lanes. */
 INLINE void split_lanes(split_rows *to, const uint8_t *blocks, size_t ld, size_t n,
                         const attn_block_format *f,
                         void (*split)(int8_t *, int8_t *, int8_t *, const uint8_t *)) {
@@ -77,15 +78,15 @@ static row_splitter NAME(splitter_of)(const attn_block_format *format) {
     }
 }
 
-/* A walk over pieces, PIECE values of at most PW rows of blocks. */
+/* Goes over at most PW rows of blocks in pieces of PIECE values. */
 typedef struct panel_walk {
     const attn_block_format *format;
     row_splitter split;
     const uint8_t *blocks;
     size_t ld, n;
     split_rows *rows;      /* [NV] */
-    const int8_t *q[NV];   /* of the piece */
-    vf scale[NV], min[NV]; /* of the piece */
+    const int8_t *q[NV];   /* q of the current piece */
+    vf scale[NV], min[NV]; /* scale and min of the current piece */
 } panel_walk;
 
 /* Goes to the piece whose first value is e. */

@@ -23,8 +23,8 @@ INLINE vf row_exponent(vf max) {
     return nearest_integer(vmax(max, vset(LOWEST)), vset(LOG2E_HI));
 }
 
-/* Computes 2^f on [-1/2, 1/2] by a minimax polynomial with a relative error of 2^-29. With the
- * rounding the error is at most 1 ulp. */
+/* Computes 2^f on [-1/2, 1/2] by a minimax polynomial with a relative error of 2^-29. Including
+ * rounding, the error is at most 1 ulp. */
 INLINE vf exp2_reduced(vf f) {
     vf p = vset(0x1.41d334p-13f);
     p = vfma(p, f, vset(0x1.5f456ap-10f));

@@ -94,7 +94,8 @@ INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift
  * overlaps the exponentials of neighbouring cells only if no maximum is computed between them. */
 OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n, float *m,
                               float *l, float *factor) {
-    _Alignas(64) float most[ATTN_MOST_ROWS]; /* not ROWS: tables of bf16 tiles have more rows */
+    /* ATTN_MOST_ROWS and not ROWS, since tables of bf16 tiles have more rows */
+    _Alignas(64) float most[ATTN_MOST_ROWS];
     _Alignas(64) float exponent[ATTN_MOST_ROWS];
     for (size_t r = 0; r < rows; r++)
         most[r] = row_maximum(p + r * KEYS, n);
@@ -131,7 +132,7 @@ static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, si
         const float other = ((const float *)from->max)[r];
         const float *l2 = (const float *)from->sum + r * LANES;
         const float *acc2 = (const float *)from->acc + r * ld;
-        if (other == -INFINITY) /* then the row's sums in `from` are undefined */
+        if (other == -INFINITY) /* the row's sums in `from` are undefined then */
             continue;
         if (*m == -INFINITY) {
             *m = other;

@@ -1,10 +1,11 @@
-/* Columns of tiles (tiles.h) made of quantised blocks whose groups have as many values as a tile is
- * deep. simd_blocks.h includes this file for vectors of 16 floats, of which each is a row of a tile.
+/* Makes columns of tiles (tiles.h) from quantised blocks whose groups have as many values as a tile
+ * is deep. simd_blocks.h includes this file if vectors have 16 floats. Each vector is a row of a
+ * tile.
  *
  *   16 rows of blocks, a group of each  ->  q as bfloat16, a tile of B: row k holds q_k and q_k+16
  *                                           scale [16], min [16]
  *
- * An integer of at most 8 bits is a bfloat16 exactly, also after a multiplication by 2^24. */
+ * bfloat16 represents an integer of at most 8 bits exactly, also after a multiplication by 2^24. */
 #include "kernels/x86/tiles_split.h"
 
 INLINE void store_pairs(uint16_t *to, vf first, vf second) {

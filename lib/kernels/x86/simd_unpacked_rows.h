@@ -18,9 +18,9 @@
  *
  *   [ n rows in use | run 0: fetched as 0, PLACES, … | run 1: as 1, PLACES + 1, … | … ]
  *
- * The reason is that the processor's own prefetcher follows only one page at a time. With it alone,
- * the reads reached two thirds of the memory bandwidth that they reach with these prefetches. (A
- * Zen 5 reads keys 1.25 times as fast with four runs as with sixteen.) */
+ * The reason is that the processor's own prefetcher follows only one page at a time. Without these
+ * prefetches, the reads reach only two thirds of the memory bandwidth. (A Zen 5 reads keys 1.25
+ * times as fast with four runs as with sixteen.) */
 
 enum { FEW = 8, FEW_VALUES = 4, WIDE = 8, PLACES = 16 };
 enum { LINE = 16 }; /* floats in a cache line, which is the unit of prefetching */
@@ -29,13 +29,14 @@ enum { LINE = 16 }; /* floats in a cache line, which is the unit of prefetching 
  * of KEY_PLACES runs. */
 typedef struct unpacked_ahead {
     const float *rows; /* the first of these rows in the first run */
-    size_t ld;         /* elements from a row to the next */
-    size_t place;      /* elements from a run to the next */
+    size_t ld;         /* elements between neighbouring rows */
+    size_t place;      /* elements between neighbouring runs */
 } unpacked_ahead;
 
-/* Continues the sums acc[r] of LANES keys, of which n exist, over columns [0, width) of `keys` and
- * columns from e on of the queries. nr is a constant at each call, and n and width are constants
- * except at the ends. Returns `most`, raised to the magnitudes of the keys. */
+/* Adds terms to the sums acc[r] of LANES keys, of which n exist: columns [0, width) of `keys` times
+ * columns e … e + width - 1 of the queries. nr is a constant at each call. n and width are
+ * constants, except at the last keys and columns. Returns `most`, raised to the magnitudes of the
+ * keys. */
 INLINE vf unpacked_columns(const int nr, const void *const *q, size_t e, const float *keys,
                            size_t ld, size_t n, size_t width, unpacked_ahead next, vf acc[FEW],
                            vf most) {
@@ -54,7 +55,7 @@ INLINE vf unpacked_columns(const int nr, const void *const *q, size_t e, const f
     return most;
 }
 
-/* Computes acc[r] of LANES keys, of which n exist: one chain over columns [e, end). */
+/* Computes acc[r] of LANES keys, of which n exist, as one chain over columns [e, end). */
 INLINE vf unpacked_chain(const int nr, const void *const *q, size_t e, size_t end,
                          const float *keys, size_t ld, size_t n, unpacked_ahead next, vf acc[FEW],
                          vf most) {
@@ -104,8 +105,8 @@ BOTH_PRECISIONS(double, k_score_unpacked,
                  size_t n, size_t E, double scale),
                 return unpacked_scores(coarse, tile, q, rows, keys, ld, n, E, vset((float)scale)))
 
-/* Computes acc[r] of nr rows for columns [0, width) of the values: one chain over rows [from, end)
- * of the n rows of values. `whole` says that width fills all nv vectors. */
+/* Computes acc[r] of nr rows for columns [0, width) of the values, as one chain over rows [from,
+ * end) of the n rows of values. `whole` means that width fills all nv vectors. */
 INLINE vf unpacked_value_chain(const int nr, const int nv, const bool whole,
                                const void *const *tile, const float *values, size_t ld, size_t from,
                                size_t end, size_t n, size_t width, vf acc[FEW_VALUES][WIDE],

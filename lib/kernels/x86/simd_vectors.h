@@ -1,6 +1,6 @@
-/* The vector operations of simd_body.h that AVX2 and AVX-512 name alike. The file that includes
- * this one defines the types vf and vi of vectors of floats and of integers of 32 bits, and
- * SIMD(name), the intrinsic of that name for its width. */
+/* The vector operations of simd_body.h whose names differ only in the width between AVX2 and
+ * AVX-512. The file that includes this one defines vf and vi, the types of vectors of floats and of
+ * 32-bit integers, and SIMD(name), which makes the name of an intrinsic for its width. */
 #define VOCABULARY static inline __attribute__((always_inline))
 
 VOCABULARY vf vset(float x) {
@@ -60,7 +60,7 @@ VOCABULARY __m128i high_byte_of_four(int i) {
     return _mm_setr_epi8(o, o, o, a, o, o, o, b, o, o, o, c, o, o, o, d);
 }
 
-/* The first step of a transposition: exchanges single numbers of neighbouring rows. */
+/* Does the first step of a transposition: exchanges single numbers of neighbouring rows. */
 VOCABULARY void exchange_numbers(const vf r[LANES], vf a[LANES]) {
     for (int i = 0; i < LANES; i += 2) {
         a[i] = SIMD(unpacklo_ps)(r[i], r[i + 1]);

@@ -1,14 +1,15 @@
-/* Products of few rows with the quantised blocks that are made of d, perhaps dmin, and one number of
- * 4 or 8 bits for each of 32 values: ATTN_WORD_FORMATS. simd_blocks.h includes this file. The blocks
- * of LANES rows become words of 32 bits, in which a lane is a row and a byte is a value:
+/* Products of few rows with quantised blocks of ATTN_WORD_FORMATS. Such a block consists of d,
+ * perhaps dmin, and one number of 4 or 8 bits for each of 32 values. simd_blocks.h includes this
+ * file. The blocks of LANES rows become vectors of 32-bit words: a lane is a row, and a byte of its
+ * word is a value:
  *
  *   transpose   blocks [LANES][16 bytes] -> [4 words][LANES]
  *   widen       byte i of a word -> the high byte of an integer, and so 2^24 q as a float
  *   weights     (d / 2^24) * (2^24 q) + min, which has the bits of d * q + min
  *
- * That is what simd_blocks.h does, without a way through memory. */
+ * The result is that of simd_blocks.h, but the numbers stay in registers. */
 
-enum { WORDS = ATTN_WORD_VALUES / 4 }; /* of a block */
+enum { WORDS = ATTN_WORD_VALUES / 4 }; /* words of a block */
 
 /* A block of each of at most PW rows. */
 typedef struct word_panel {
@@ -27,7 +28,8 @@ INLINE void transpose_words(vi word[4], const uint8_t *rows, size_t ld) {
     word[3] = SIMD(unpackhi_epi64)(high[0], high[1]);
 }
 
-/* Takes a block of each of LANES rows as vector v of the panel. Halves of bytes are the values i and 16 + i; without dmin, 8 is subtracted from them. */
+/* Loads a block of each of LANES rows as vector v of the panel. If a byte holds two 4-bit values,
+ * they are the values i and 16 + i. Without dmin, 8 is subtracted from each value. */
 INLINE void take_words(word_panel *to, size_t v, const attn_block_format *f, const uint8_t *rows,
                        size_t ld) {
     const size_t head = f->dmin ? f->dmin + 2 : f->d + 2;
@@ -50,8 +52,9 @@ INLINE void take_words(word_panel *to, size_t v, const attn_block_format *f, con
     }
 }
 
-/* Takes block b of each of n rows of blocks. Lanes without a row repeat the last one. What comes PW
- * rows later is prefetched, once for the blocks that fit a cache line. */
+/* Loads block b of each of n rows of blocks. If n is not a multiple of LANES, the last row also
+ * fills the remaining lanes. Prefetches the rows that come PW rows later, once for all blocks in a
+ * cache line. */
 INLINE void take_panel(word_panel *to, const int nv, const attn_block_format *f,
                        const uint8_t *blocks, size_t ld, size_t n, size_t b) {
     const size_t line = LINE * sizeof(float);
@@ -70,7 +73,7 @@ INLINE void take_panel(word_panel *to, const int nv, const attn_block_format *f,
     }
 }
 
-/* Returns byte i of word k of each lane of a vector as weights. */
+/* Returns the weights of byte i of word k, for all lanes of vector v. */
 INLINE vf word_weights(const word_panel *p, size_t k, size_t v, int i) {
     return vfma(p->scale[v], SIMD(cvtepi32_ps)(SIMD(shuffle_epi8)(p->q[k][v], high_byte(i))),
                 p->min[v]);
@@ -120,7 +123,8 @@ INLINE void pack_words(const int nv, const attn_block_format *f, float *to, cons
     }
 }
 
-/* Calls call(nr, nv) with nr = `rows` of x, a constant in each case. */
+/* Calls call(nr, nv) with nr = `rows`, the number of rows of x, which is a constant in each
+ * case. */
 #define EACH_FEW(call, rows, nv)                                                                   \
     switch (rows) {                                                                                \
         ROWS_CASE(call, 1, nv)                                                                     \
@@ -130,14 +134,14 @@ INLINE void pack_words(const int nv, const attn_block_format *f, float *to, cons
         call(ATTN_BLOCK_ROWS, nv);                                                                 \
     }
 
-/* Sets to[r] to column j on of tile[r]. */
+/* Sets to[r] to the address of column j of tile[r]. */
 INLINE void columns_from(float **to, float *const *tile, size_t rows, size_t j) {
     for (size_t r = 0; r < rows; r++)
         to[r] = tile[r] + j;
 }
 
-/* What attn_block_kernels.score and pack do with blocks of a format: whole panels, and then LANES
- * columns at a time. */
+/* Defines attn_block_kernels.score and pack for blocks of a format. They handle whole panels, and
+ * then LANES columns at a time. */
 #define WORD_KERNELS(name, type, values, bytes, group, d, dmin, subtracts, split)                  \
     static void NAME(split##_score)(float *const *tile, const float *const *x, size_t rows,        \
                                     const uint8_t *blocks, size_t ld, size_t n, size_t depth) {    \

@@ -21,10 +21,10 @@
  *   3 parts  l h' + m h' + m m' + h m' + h l' + h h'      (the second part is of B)
  *
  * The product of two tiles is what the instruction TDPBF16PS of AMX computes (Intel, Software
- * Developer's Manual). The instruction sums over k by fused multiply-adds, from 0 up, separately
- * for the first and for the second elements of the pairs. Then it adds the two sums, and adds the
- * result to C. Denormal inputs count as zero, denormal results become zero, and rounding is to
- * nearest even.
+ * Developer's Manual). The instruction sums over k in rising order by fused multiply-adds,
+ * separately for the first and for the second elements of the pairs. Then it adds the two sums, and
+ * adds the result to C. Denormal inputs count as zero, denormal results become zero, and rounding
+ * is to nearest even.
  *
  * vdpbf16ps has another order: for each pair it adds the product of the second elements to C, and
  * then the product of the first elements, each by a fused multiply-add, with denormals as above.
@@ -75,8 +75,8 @@ void attn_kernels_tiles_amx(attn_kernels *k, attn_precision precision);
 /* Adds the function `pass` to a table that attn_kernels_tiles_amx has filled. */
 void attn_kernels_pass_amx(attn_kernels *k);
 
-/* Asks the operating system for the permission to use the tile registers, for all threads of this
- * process, and returns whether it is given. */
+/* Asks the operating system for permission to use the tile registers in all threads of this
+ * process. Returns whether the permission is given. */
 bool attn_tiles_amx_permitted(void);
 /* Returns whether `product` gives the same bits as attn_tiles_plain. It checks several shapes with
  * random numbers, some of which are subnormal or zero. */

@@ -11,7 +11,7 @@
  * the L2 cache and are multiplied by all rows before the next two.
  *
  * Each kernel configures the tile registers at its start and releases them at its end. This takes
- * about 100 ns of the several thousand of a kernel. In return no thread keeps tile registers that
+ * about 100 ns, and a kernel takes several thousand. In return no thread keeps tile registers that
  * every context switch would have to save.
  *
  * The kernels run only on machines on which attn_tiles_agree has found the product equal to the

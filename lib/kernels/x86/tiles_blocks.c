@@ -1,7 +1,7 @@
-/* Products with quantised weights by AMX: y = x W^T + beta y, where a weight is scale * q + min, and
- * 32 values that follow one another in a row of W have the same scale and min (blocks.h). The
- * integers q are bfloat16 exactly, and x is the sum of three bfloat16 parts (bf16.h). So three
- * products of tiles, and not six, give the sums of 32 exact products each:
+/* Products with quantised weights by AMX: y = x W^T + beta y, where a weight is scale * q + min,
+ * and 32 values that follow one another in a row of W have the same scale and min (blocks.h).
+ * bfloat16 represents the integers q exactly, and x is the sum of three bfloat16 parts (bf16.h). So
+ * three products of tiles, instead of six, give sums of 32 exact products each:
  *
  *   y[r][j]  +=  sum over groups g of   scale[g][j] * (l + m + h)[r] . q[j]   +   min[g][j] * sum of x[r]
  *
@@ -10,9 +10,9 @@
  *   A: l tmm6             tmm0     tmm1     tmm2      -> C, the sums of a group: scaled by vectors
  *      m tmm7, h tmm6                                    and added to acc
  *
- * The tiles of C are stored after each group, and the vector unit scales those of the group before
- * while the tile unit multiplies. An element of y is a sum in a fixed order: of groups, and of at
- * most DEPTH terms at a time. So it depends only on its row of x, its row of W and beta. */
+ * The tiles of C are stored after each group. While the tile unit multiplies a group, the vector
+ * unit scales the tiles of the group before. An element of y is a sum over groups in a fixed order,
+ * of at most DEPTH terms at a time. So it depends only on its row of x, its row of W and beta. */
 #include <string.h>
 
 #include "kernels/x86/tiles_amx.h"
@@ -23,13 +23,14 @@
 #include "kernels/x86/simd_avx512.h"
 
 enum {
-    ROWS = 128,                       /* rows of x that are split at a time: 480 KiB */
-    DEPTH = 640,                      /* most terms of the sums that are computed at a time */
-    GROUPS = DEPTH / ATTN_TILE_DEPTH, /* of them */
+    ROWS = 128, /* rows of x that are split at a time: 480 KiB */
+    /* largest number of terms of a sum that are computed at a time */
+    DEPTH = 640,
+    GROUPS = DEPTH / ATTN_TILE_DEPTH, /* groups in these terms */
     SIDE = 3,                         /* tiles of columns of y that are computed at a time */
     COLS = SIDE * ATTN_TILE,
-    PARTS = 3,                      /* of a number of x */
-    STEP = PARTS * ATTN_TILE_CELLS, /* elements of a tile of x, all parts */
+    PARTS = 3,                      /* bfloat16 parts of a number of x */
+    STEP = PARTS * ATTN_TILE_CELLS, /* elements of a tile of x, with all parts */
     SQUARE = ATTN_TILE * ATTN_TILE  /* cells of a tile of C */
 };
 
@@ -39,7 +40,7 @@ typedef struct split_x {
     float sums[ROWS][GROUPS];
 } split_x;
 
-/* COLS columns of W: tiles of integers, and the numbers that make them weights. */
+/* COLS columns of W: tiles of integers q, and the scales and mins of their groups. */
 typedef struct columns {
     _Alignas(64) uint16_t tiles[SIDE][GROUPS][ATTN_TILE_CELLS];
     _Alignas(64) float scale[SIDE][GROUPS][LANES], min[SIDE][GROUPS][LANES];
@@ -55,7 +56,7 @@ INLINE void split_row(split_x *to, size_t r, const float *x, size_t groups) {
     }
 }
 
-/* Splits the first `groups` groups of `rows` rows of x. Rows that complete the last tile are 0. */
+/* Splits the first `groups` groups of `rows` rows of x. Missing rows of the last tile become 0. */
 static void split_rows_of(split_x *to, const float *x, size_t ldx, size_t rows, size_t groups) {
     static const float none[DEPTH];
     for (size_t r = 0; r < rows || r % ATTN_TILE; r++)
@@ -71,8 +72,8 @@ static void take_columns(columns *to, const attn_block_matrix *w, const char *bl
                    attn_gemm_least(n - j, ATTN_TILE), depth);
 }
 
-/* Adds the sums c [16][16] of group g to columns [16 j, 16 j + 16) of acc [16][COLS]. `sums` are those
- * of x. */
+/* Adds the sums c [16][16] of group g to columns [16 j, 16 j + 16) of acc [16][COLS], scaled.
+ * `sums` are the sums of the numbers of x. */
 INLINE void add_group(const bool has_min, float *acc, const float *c, const columns *w, size_t j,
                       size_t g, const float (*sums)[GROUPS]) {
     const vf scale = vload(w->scale[j][g]), min = vload(w->min[j][g]);
@@ -85,7 +86,7 @@ INLINE void add_group(const bool has_min, float *acc, const float *c, const colu
     }
 }
 
-/* Multiplies a part of x, in a register, by the three tiles of columns. */
+/* Multiplies a part of x, which is in a register, by the three tiles of columns. */
 #define MULTIPLY(x)                                                                                \
     do {                                                                                           \
         _tile_dpbf16ps(0, x, 3);                                                                   \
@@ -93,7 +94,7 @@ INLINE void add_group(const bool has_min, float *acc, const float *c, const colu
         _tile_dpbf16ps(2, x, 5);                                                                   \
     } while (0)
 
-/* Computes the sums c [SIDE][16][16] of a group: x is a tile of three parts. */
+/* Computes the sums c [SIDE][16][16] of a group. x is a tile with three parts. */
 INLINE void sum_group(float (*c)[SQUARE], const uint16_t *x, const columns *w, size_t g) {
     const long row = ATTN_TILE_DEPTH * sizeof *x, ldc = ATTN_TILE * sizeof **c;
     MEMORY_IS_READ;
@@ -151,7 +152,7 @@ INLINE void multiply(const bool has_min, float *y, size_t ldy, const split_x *x,
     }
 }
 
-/* Returns the terms that are computed at a time: whole blocks, divided evenly. */
+/* Returns how many terms are computed at a time: whole blocks, in parts of nearly equal size. */
 static size_t depth_of(const attn_block_matrix *w) {
     const size_t values = w->format->values, blocks = w->in / values, most = DEPTH / values;
     const size_t parts = (blocks + most - 1) / most;

@@ -208,7 +208,8 @@ INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
     BEGIN;
     if (whole)
         PRODUCT(&t);
-    if (whole < row_tiles) { /* the last rows go through `last`, since `tile` has no padding rows */
+    /* the last rows are computed in `last`, since `tile` has no padding rows */
+    if (whole < row_tiles) {
         t.c = last;
         t.a += whole * ATTN_TILE_CELLS;
         t.row_tiles = 1;
@@ -317,7 +318,8 @@ TABLE(3)
 void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
     k->precision = precision;
     k->plain = BASE;
-    k->score_unpacked = NULL; /* the functions of BASE add in another order than tile products */
+    /* NULL, since the functions of BASE add in another order than tile products */
+    k->score_unpacked = NULL;
     k->accumulate_unpacked = NULL;
     k->rows = ATTN_MOST_ROWS;
     k->key_unit = ATTN_TILE_DEPTH;

@@ -60,8 +60,8 @@ INLINE vf cells(const bool coarse, const bool fused, const float *from, vf shift
                  : numerator(coarse, vmul(vload(from), w->scale), shift);
 }
 
-/* Splits 2 x 16 numerators into parts as split() does. With one part, an instruction does this. It
- * rounds as split() does, since numerators are normal numbers or 0. */
+/* Splits 2 x 16 numerators into parts as split() does. With one part, a single instruction does
+ * this; it rounds as split() does, since numerators are normal numbers or 0. */
 INLINE void split_numerators(const int parts, const vf x[2], uint16_t *to) {
     if (parts > 1) {
         split(parts, x, to, PART);
@@ -263,7 +263,7 @@ INLINE void run(const int parts, const bool fused, const attn_tile_pass *p) {
         .lo = vset((float)p->scale * LOG2E_LO),
     };
     item summed = {.rows = 0}, now = {.rows = 0};
-    if (p->rows % ROWS) /* padding rows are multiplied as well */
+    if (p->rows % ROWS) /* padding rows are multiplied, too */
         memset(numerators, 0, sizeof numerators);
     for (size_t n = 0; n < items + 2; n++) {
         const item scored = item_at(p, n, halves,

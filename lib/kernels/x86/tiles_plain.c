@@ -60,8 +60,8 @@ INLINE void product(const attn_tiles *t) {
         }
 }
 
-/* The same code, compiled with the FMA instruction. Without it fmaf is a call that may take a
- * hundred instructions. */
+/* The same code, compiled with the FMA instruction. Without that instruction, fmaf is a function
+ * call that may take as long as a hundred instructions. */
 __attribute__((target("avx2,fma"))) static void product_fma(const attn_tiles *t) {
     product(t);
 }
@@ -116,7 +116,7 @@ static bool same_shape(void (*product_of)(const attn_tiles *), uint16_t *a, uint
     attn_tiles_plain(&t);
     t.c = got;
     product_of(&t);
-    for (size_t i = 0; i < sizeof got / sizeof *got; i++) /* all NaN count as equal */
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++) /* all NaNs count as equal */
         if (memcmp(&got[i], &want[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(want[i])))
             return false;
     return true;
