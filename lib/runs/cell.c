@@ -77,8 +77,8 @@ static attn_status explain_stages(const attn_run_site *site, const attn_range *a
     return ATTN_OK;
 }
 
-/* Lists the weights that are mixed to that of a cell. at->head becomes the head whose weight has the
- * largest part in it. */
+/* Lists the weights from which the mixed weight of a cell is computed. at->head becomes the head
+ * with the largest share in it. */
 static attn_status explain_mix(const attn_run_site *site, attn_range *at,
                                attn_cells_scratch *scratch, attn_arena *arena, attn_run_cell *out,
                                attn_error *err) {
@@ -190,7 +190,7 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
     const attn_attention *a = site->op;
     const attn_attention_dims *d = site->dims;
     const attn_range cell_at = {batch, head, row, 1, col, 1};
-    attn_range at = cell_at; /* in the head whose score is explained */
+    attn_range at = cell_at; /* the cell in the head whose score is explained */
     attn_run_cell cell = {.softcap = a->in.softcap};
     if (batch >= d->B || head >= d->Ho || row >= d->L || col >= d->S)
         return attn_fail(err, ATTN_EARG,

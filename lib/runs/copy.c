@@ -53,8 +53,8 @@ void attn_run_copy_operands(attn_run_copier *c, attn_inputs *in) {
 
 /* --- lists and texts --- */
 
-/* Returns a copy of `count` elements, with zeros for `more` + 1 elements behind them. NULL: `from`
- * is NULL, or memory ran out. */
+/* Returns a copy of `count` elements, followed by `more` + 1 elements of zeros. NULL: `from` is
+ * NULL, or memory ran out. */
 static void *copy_longer(attn_run_copier *c, const void *from, size_t count, size_t more,
                          size_t size) {
     size_t room;

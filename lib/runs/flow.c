@@ -151,7 +151,7 @@ static attn_status compute_capacities(void *work, size_t index, size_t slot, att
     size_t from = b * BLOCK_ROWS, to = from + BLOCK_ROWS, lo, hi;
     from = from > w->base ? from : w->base;
     to = to < w->base + w->graph.tokens ? to : w->base + w->graph.tokens;
-    while (from < to && rows[from - w->base].hi == 0) /* not reached */
+    while (from < to && rows[from - w->base].hi == 0) /* skip tokens that are not reached */
         from++;
     while (to > from && rows[to - 1 - w->base].hi == 0)
         to--;

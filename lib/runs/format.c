@@ -16,7 +16,7 @@
             sizeof(((attn_run_site_info *)0)->member) == 4                                         \
     }
 
-/* Rows leave out their last members where these are zero. Without this line GCC would warn. */
+/* Rows leave out trailing members that are zero, which GCC would warn about without this line. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const attn_input name_rows[] = {
     {"", "name", ATTN_INPUT_TEXT, INFO(name), 0, 1, 0, NULL, 0},
@@ -70,7 +70,8 @@ static const size_t *read_text_numbers(attn_run_reader *r, attn_json *object, co
     if (!value)
         return NULL;
     *count = value->kind == ATTN_JSON_LIST ? r->site->shape.B : 1;
-    if (value->kind == ATTN_JSON_LIST) /* none is negative, so int64_t reads as size_t */
+    /* no number is negative, so an int64_t may be read as a size_t */
+    if (value->kind == ATTN_JSON_LIST)
         return (const size_t *)attn_run_read_integers(r, value, member, *count, 0, last);
     int64_t *single = attn_run_take(r, 1, sizeof *single);
     if (single && !attn_json_integer(value, 0, last, single))
@@ -107,8 +108,8 @@ static void read_axes(attn_run_reader *r, attn_json *object) {
     attn_run_axes_usual(&r->site->shape, info);
 }
 
-/* Refuses a site that has the member `call` but not the member `layer`. Refuses a site one of whose
- * layers is also a layer of an earlier site of the same kind, stack and call. */
+/* Refuses a site that has the member `call` but not the member `layer`. Also refuses a site with a
+ * layer that an earlier site of the same kind, stack and call has, too. */
 static void check_place(attn_run_reader *r, attn_json *object) {
     const attn_run_site_info *info = &r->site->info;
     const size_t own = attn_run_site_layers(r->run, r->index);
@@ -151,7 +152,7 @@ static void read_site(attn_run_reader *r, attn_json *object) {
         return;
     read_place(r, object);
     attn_run_read_operation(r, object);
-    if (r->status) /* the shape is not known */
+    if (r->status) /* without a shape the following members cannot be checked */
         return;
     read_info(r, object);
     attn_run_read_rows(r, object, "", own_rows, site);

@@ -1,6 +1,6 @@
 /* A growing run allocates the rows of all steps at its beginning, so rows never move. A step writes
- * its rows behind those of earlier steps and then raises the number of rows. A reader reads the
- * number of rows first, and then only so many rows. */
+ * its rows behind those of earlier steps and then raises the number of rows. A reader first reads
+ * the number of rows, and then reads no rows beyond it. */
 #include <attn/run_growth.h>
 
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ typedef struct growing_site {
 struct attn_run_growth {
     growing_site *sites; /* [site_count] */
     size_t site_count;
-    attn_run_text *texts; /* [text_count] Their counts do not include the tokens of steps. */
+    attn_run_text *texts; /* [text_count]; their counts do not include the tokens that steps add */
     size_t text_count;
     size_t growing; /* the last `growing` texts get a token in each step */
     const char *model;

@@ -42,11 +42,12 @@ typedef struct builder {
     const attn_control *control;
     attn_arena *arena;
     attn_error *err;
-    attn_io_list tensors; /* of attn_named_tensor: the tensors of the file, in the order of sites */
-    attn_io_list given;   /* of `given`: tensors of the caller that later sites may share */
-    attn_io_list masks;   /* of `packed` */
-    size_t site;          /* index of the present site */
-    size_t keys;          /* S of the present site */
+    /* attn_named_tensor elements: the tensors of the file, in the order of sites */
+    attn_io_list tensors;
+    attn_io_list given; /* `given` elements: tensors of the caller that later sites may share */
+    attn_io_list masks; /* `packed` elements: boolean masks that were packed */
+    size_t site;        /* index of the present site */
+    size_t keys;        /* S of the present site */
     attn_json_text text;
     attn_status status; /* the first error; after an error the functions below do nothing */
 } builder;

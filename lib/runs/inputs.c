@@ -17,7 +17,7 @@
 static const struct {
     attn_position_kind kind;
     const char *place, *axes;
-    size_t offset; /* in attn_position */
+    size_t offset; /* offset in attn_position */
     bool optional;
 } tables[] = {
     {ATTN_POSITION_ALIBI, "position/slopes", "H", offsetof(attn_position, slopes), true},
@@ -48,7 +48,7 @@ static bool axis_fits(const attn_attention_dims *d, char axis, size_t size, char
 static void check_table(attn_run_reader *r, const char *place, const attn_tensor *t,
                         const char *axes) {
     char words[32], wanted[128] = "", shape[128] = "none";
-    axes += *axes == 'h' && t->rank < 3; /* all heads share a table */
+    axes += *axes == 'h' && t->rank < 3; /* without axis h all heads share a table */
     const int rank = (int)strlen(axes);
     bool fits = t->rank == rank;
     for (int k = 0, used = 0; k < rank; k++) {

@@ -1,4 +1,4 @@
-/* Lists the layers of a model in a run, and makes an attn_weight_source of the weights of all
+/* Lists the layers of a model in a run, and makes an attn_weight_source that has the weights of all
  * layers. A site is one attention operation of a run (attn/run.h). A site is one layer or, if its
  * first axis counts layers, several layers: one for each index of that axis. */
 #include <attn/text.h>
@@ -85,7 +85,8 @@ attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t 
 /* --- their weights --- */
 
 /* The memory of a thread that computes weights of any layer. `block` is large enough for each
- * layer. It is divided into scratch anew when the thread goes from one operation to another. */
+ * layer. When the thread goes from one operation to another, `block` is divided into scratch memory
+ * again. */
 struct attn_run_lane {
     void *block;
     const attn_attention *op; /* the operation for which `scratch` is divided */

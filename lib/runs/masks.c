@@ -57,7 +57,7 @@ static void read_window(attn_run_reader *r, const attn_json *list, const char *w
         memcpy(out, bounds, 2 * sizeof *out);
 }
 
-/* Reads the window or the pattern of a layer of this kind, or the list of those of its heads. */
+/* Reads the window or the pattern of a layer of this kind, or a list with one for each head. */
 static void read_formula(attn_run_reader *r, attn_json *value, const char *where,
                          attn_mask_layer *layer) {
     const bool window = layer->kind == ATTN_LAYER_WINDOW, list = value->kind == ATTN_JSON_LIST;
@@ -216,7 +216,7 @@ static attn_semantics read_meaning(attn_run_reader *r, attn_json *object) {
     return value && !r->status ? (attn_semantics)word : ATTN_SEM_UNSTATED;
 }
 
-/* Rows leave out their last members where these are zero. Without this line GCC would warn. */
+/* Rows leave out trailing members that are zero, which GCC would warn about without this line. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const attn_input layer_rows[] = {
     {"", "kind", ATTN_INPUT_WORD, offsetof(attn_mask_layer, kind), 0, 0, 0, attn_layer_words, 0},
@@ -227,7 +227,7 @@ static const attn_input layer_rows[] = {
 };
 static const attn_input values_row = {.name = "values",
                                       .offset = offsetof(attn_mask_layer, values)};
-/* The layers after this one that are its parts, each followed by its own. */
+/* The number of parts: layers behind this one, each followed by its own parts. */
 static const attn_input parts_row = {.name = "parts",
                                      .type = ATTN_INPUT_SIZE,
                                      .offset = offsetof(attn_mask_layer, parts),
@@ -419,7 +419,8 @@ static void read_offset(attn_run_reader *r, attn_json *object) {
 }
 
 /* Refuses rules whose numbers are wrong, such as parents that run in a circle. The masks of a run
- * are compiled when it is asked for something; here the rules are, so that the file is refused. */
+ * are compiled only when a request needs them. The rules are compiled here, so that a wrong file is
+ * refused at once. */
 static void check_rules(attn_run_reader *r) {
     const attn_mask_spec *all = &r->site->in.mask;
     attn_mask_spec rules = *all;
@@ -441,7 +442,8 @@ static void check_rules(attn_run_reader *r) {
     attn_arena_rewind(arena, &mark);
 }
 
-/* Refuses bits behind the last key in a capture. The files of attnd have none. */
+/* Refuses a capture with bits behind the last key that are 1. Files that attnd writes have no such
+ * bits. */
 static void check_bits(attn_run_reader *r) {
     const attn_mask_spec *all = &r->site->in.mask;
     attn_error err = {0};
@@ -473,7 +475,7 @@ void attn_run_read_masks(attn_run_reader *r, attn_json *object) {
 
 /* --- writing --- */
 
-/* Writes the window or pattern of a layer, or the list of those of its heads. */
+/* Writes the window or pattern of a layer, or the list of the windows or patterns of its heads. */
 static void write_formula(attn_json_text *t, const attn_mask_layer *layer) {
     const bool window = layer->kind == ATTN_LAYER_WINDOW;
     const attn_head_keys one = {{layer->window[0], layer->window[1]}, layer->pattern};

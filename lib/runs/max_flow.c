@@ -1,12 +1,12 @@
 /* Dinic's algorithm (1970) for maximum flows, on a graph of layers. A phase labels the nodes with
  * their distance to the sink over edges with a residual capacity, and then finds a blocking flow
  * along edges that lower the distance. Every phase makes the distance of the source longer, so
- * there are fewer phases than nodes, with rounded numbers too.
+ * there are fewer phases than nodes, even with rounding errors.
  *
  * An edge that carries flow is also an edge upwards, over which flow can be sent back. In the first
  * phase no edge carries flow, so all edges lead downwards and the distance of a node is its level.
  *
- * A blocking flow is found depth first. A node that shall send some flow to the sink divides it
+ * A blocking flow is found depth first. A node that has to send some flow to the sink divides it
  * among its edges, as far as they can carry it. The array `frames` replaces recursive calls,
  * because a path may be too long for the stack of a thread. An edge that can carry no more is
  * skipped for the rest of the phase. */
@@ -35,7 +35,7 @@ typedef struct found {
 /* A node on the path from the source. */
 typedef struct frame {
     size_t level, token;
-    double want; /* the flow that the node shall send to the sink */
+    double want; /* the flow that the node has to send to the sink */
     double got;  /* the flow that the node has sent to the sink so far */
 } frame;
 
@@ -189,8 +189,8 @@ static bool can_start(const attn_flow_graph *g, const attn_flow_lane *f) {
     return any;
 }
 
-/* Gives their distances to the source and to all nodes that are nearer to the sink. Returns false
- * if no path leads from the source to the sink. */
+/* Labels nodes with their distances to the sink, up to the distance of the source. Returns false if
+ * no path leads from the source to the sink. */
 static bool label(const attn_flow_graph *g, attn_flow_lane *f) {
     const uint32_t *source = &f->distance[g->layers * g->tokens + f->source];
     for (size_t k = 0; k <= g->layers; k++) {
@@ -260,12 +260,12 @@ static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at
         }
     }
     f->next_edge[node] = SPENT;
-    f->distance[node] = UNSEEN; /* so that no edge leads to this node any more in this phase */
+    f->distance[node] = UNSEEN; /* then no edge leads to this node any more in this phase */
     return false;
 }
 
-/* Adds the flow that `from` has sent to that of the node `at` before it on the path. Goes on to the
- * next edge of `at` if the present edge can carry no more, or if `from` is SPENT. */
+/* Adds the flow that `from` has sent to the flow of `at`, the node before it on the path. Goes on
+ * to the next edge of `at` if the present edge can carry no more, or if `from` is SPENT. */
 static void ascend(const attn_flow_graph *g, attn_flow_lane *f, frame *at, const frame *from) {
     const bool down = from->level < at->level;
     const frame *upper = down ? at : from, *lower = down ? from : at;

@@ -31,8 +31,8 @@ void attn_run_refuse_error(attn_run_reader *r, const attn_error *inner);
 /* Refuses the first member of the object that has not been read. `where` is the name of the object
  * in the site or text, or "" if the object is the site or text. */
 void attn_run_refuse_unknown(attn_run_reader *r, const attn_json *object, const char *where);
-/* Refuses a value that has not this kind: "expected WHAT, found a number". Returns true if the
- * value has this kind and there was no error before. */
+/* Refuses a value of another kind: "expected WHAT, found a number". Returns true if the value has
+ * this kind and there was no error before. */
 bool attn_run_expect(attn_run_reader *r, const attn_json *value, attn_json_kind kind,
                      const char *member, const char *what);
 /* Returns zeroed memory for count + 1 elements of `size` bytes. The memory lives as long as the

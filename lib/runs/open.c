@@ -166,7 +166,7 @@ static attn_status try_site(attn_run_site *site, attn_error *err) {
     if (!status)
         return ATTN_OK;
     attn_run_at_site(site, err);
-    attn_arena_rewind(site->run->arena, &mark); /* frees the memory of the site */
+    attn_arena_rewind(site->run->arena, &mark); /* gives back the memory of the site */
     site->words = words;
     site->query_labels = site->key_labels = NULL;
     site->query_special = site->key_special = NULL;

@@ -61,8 +61,8 @@ static bool is_of_itself(const attn_run_site *site, size_t b) {
     return info->kind != ATTN_RUN_CROSS && query == key && (query != SIZE_MAX || aligned);
 }
 
-/* Marks the queries of an entry behind its length. If the site has no query lengths, marks in
- * self-attention of a capture the queries whose own key is padding. Returns whether a query is
+/* Marks the queries of an entry behind its length. If the site has no query lengths, a query in
+ * self-attention of a capture is marked if its own key is padding. Returns whether a query is
  * marked. */
 static bool mark_rows(const attn_run_site *site, size_t b, const uint8_t *cols, uint8_t *rows) {
     const attn_run_site_info *info = &site->info;

@@ -27,14 +27,14 @@ size_t attn_run_level_within(size_t n, size_t most);
 
 enum { ATTN_RUN_SEAL = 2 }; /* version of sealed images */
 
-enum { ATTN_RUN_LEVELS = 64 }; /* no matrix has more levels */
+enum { ATTN_RUN_LEVELS = 64 }; /* largest number of levels of any matrix */
 
 /* Maxima and means of the cells of some levels. max[level] and mean[level] are [heads, rows, cols]
  * each, or NULL if they are not stored. */
 typedef struct attn_run_planes {
     float *max[ATTN_RUN_LEVELS], *mean[ATTN_RUN_LEVELS];
 } attn_run_planes;
-#define ATTN_RUN_OVERVIEW_MAX  "overview.%zu.max" /* by level */
+#define ATTN_RUN_OVERVIEW_MAX  "overview.%zu.max" /* names of tensors, by level */
 #define ATTN_RUN_OVERVIEW_MEAN "overview.%zu.mean"
 
 struct attn_run {
@@ -58,14 +58,15 @@ struct attn_run_site {
     const char *kernel;        /* kernel table that computed the statistics; NULL: no statistics */
     const char *words;         /* the mask in words; if NULL, made when the site is opened */
     bool stated;               /* the site has mask_semantics, the meaning of numbers in masks */
-    bool captured;             /* the file has no list `masks`, which attnd writes for each site */
+    /* the file lacks the list `masks`, which attnd writes for each site */
+    bool captured;
     _Atomic bool opened;
     /* The members below are set when the site is opened. */
     attn_attention *op;
     const attn_attention_dims *dims;
     attn_stats stats;
     attn_run_pyramid pyramid;
-    attn_run_planes overview; /* in the image, which must not be written */
+    attn_run_planes overview; /* planes in the image, which must not be written */
     /* [B, Hq, 2] result of attn_run_ranges, protected by the run's lock; NULL: not computed yet */
     float *ranges;
     /* [L] and [S], or [B, L] and [B, S] if own_labels; NULL: the site has no labels */
@@ -74,7 +75,8 @@ struct attn_run_site {
      * whose text has no marks */
     const uint8_t **query_special, **key_special;
     const attn_padding *padding; /* [B]; NULL: the site has no padding */
-    bool exact;      /* the run's kernel table is used, so weights are equal in every bit */
+    /* this process uses the run's kernel table, so weights are equal in every bit */
+    bool exact;
     bool own_labels; /* batch entries have labels of their own */
 };
 

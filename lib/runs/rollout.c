@@ -3,8 +3,8 @@
  *   R = M_top … M_1,  M_l = N((1 - r) mean_h A_l + r I),  where N divides each row by its sum
  *
  * is a unit vector times matrix after matrix, from the last layer to the first. With r = 0.5 this
- * is the rollout of attn_rollout_source. Only those rows of a layer are computed where the vector
- * is not 0, and no matrix is stored, so memory grows with the number of keys.
+ * is the rollout of attn_rollout_source. A row of a layer is computed only where the vector is not
+ * 0, and no matrix is stored. So memory grows with the number of keys.
  *
  * The asked rows are computed in chunks, so that the memory of their vectors is bounded.
  *

@@ -34,8 +34,8 @@ static void cut_positions(const cutter *c, const attn_sequence_positions *p, siz
                                  &n);
 }
 
-/* Replaces query and key by the rows whose products are the mixed scores. The scale stays that of a
- * head, whose rows are not as wide. */
+/* Replaces query and key by the rows whose products are the mixed scores. These rows are wider than
+ * those of a head, but the scale stays that of a head. */
 static void cut_mixed(cutter *c) {
     const attn_attention *a = c->a;
     const attn_attention_dims *d = &a->dims;
@@ -119,7 +119,8 @@ static bool cut_parameters(cutter *c) {
     const bool second = c->in.score_position.kind;
     attn_position *p = second ? &c->in.score_position : &c->in.position;
     const int axis = p->kind == ATTN_POSITION_T5 ? 1 : 0;
-    if (attn_position_encodes(c->in.position.kind) || /* in the queries and keys already */
+    /* encodings are already part of the queries and keys */
+    if (attn_position_encodes(c->in.position.kind) ||
         (c->in.position.kind == ATTN_POSITION_ROTARY && c->a->dims.mixed))
         c->in.position = (attn_position){.kind = ATTN_POSITION_NONE};
     cut_axes(c);
@@ -189,7 +190,7 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
     c.in.num_heads = c.in.num_kv_heads = 0;
     c.in.forbid_gqa = false;
     c.in.dropout_p = 0;
-    c.in.kernel = a->kernels->name; /* by default, a small operation could use another table */
+    c.in.kernel = a->kernels->name; /* a small operation could use another table by default */
     c.in.query = cut_view(&a->query, b, rows->head, rows->row, rows->rows, d->E);
     c.in.key = cut_view(&a->key, b, hkv, 0, d->S - d->past, d->Ek);
     if (d->mixed)

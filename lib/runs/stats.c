@@ -73,7 +73,8 @@ static attn_status compute_rows(lazy_stats *z, const attn_range *rows, _Atomic u
 static attn_status refuse_row(const lazy_stats *z, const attn_range *row, const attn_error *from,
                               attn_error *err) {
     const attn_attention_dims *d = z->site->dims;
-    const int length = (int)strcspn(from->text, ";"); /* advice on requests follows */
+    /* the text goes on with advice on requests, which is cut off */
+    const int length = (int)strcspn(from->text, ";");
     char where[sizeof from->where];
     size_t i, e;
     snprintf(where, sizeof where, "%s", from->where);

@@ -1,6 +1,6 @@
-/* A layer of a model as a step from tokens to tokens: the mean of its heads with the share r of the
- * residual connection, (1 - r) mean_h A + r I, and each row divided by its sum. Attention rollout
- * multiplies these matrices, and for attention flow they are capacities. */
+/* A layer of a model as a step from tokens to tokens: the matrix (1 - r) mean_h A + r I with each
+ * row divided by its sum. r is the share of the residual connection. Attention rollout multiplies
+ * these matrices, and attention flow takes them as capacities. */
 #include "analysis/sums.h"
 #include "attention/resolved.h"
 #include "attention/tile_pass.h"
@@ -10,7 +10,7 @@ void attn_run_step_keys(const attn_run_rollout *r, const attn_run_layer *l, size
                         size_t *lo, size_t *hi) {
     const attn_block at = {l->first + r->batch, 0, row, rows};
     attn_block_interval(l->site->op, &at, lo, hi);
-    if (*lo >= *hi) /* no key */
+    if (*lo >= *hi) /* the rows see no key */
         *lo = *hi = row;
     *lo = row < *lo ? row : *lo;
     *hi = row + rows > *hi ? row + rows : *hi;

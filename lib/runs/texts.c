@@ -237,7 +237,7 @@ void attn_run_write_text_list(attn_json_text *t, const attn_run_text *texts, siz
 
 /* --- the texts of a site --- */
 
-/* The members of a site's info that are about its queries, or those about its keys. */
+/* The members of a site's info that describe its queries, or those that describe its keys. */
 typedef struct side {
     const char *member, *lengths_member; /* names of members in the JSON text */
     const size_t *texts;                 /* [count] indices of texts; NULL: none */

@@ -21,7 +21,7 @@ struct attn_run_counts {
     uint8_t *keep;   /* [S] */
     uint32_t *cells; /* [shape[0], shape[1]] */
     size_t batch, head;
-    bool known; /* `cells` are those of batch and head */
+    bool known; /* `cells` holds the counts of batch and head */
 };
 
 attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *arena) {
@@ -135,7 +135,7 @@ attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_pl
         ATTN_TRY(attn_control_check(control, err));
         ATTN_TRY(attn_run_tile_make(site, &top, threads, control, arena, &tile, err));
     }
-    /* Cells that are single weights, and cells that are not pooled, need no counts. */
+    /* single weights, and cells that are not pooled, need no counts */
     const bool uncounted = top.level == 0 || top.level == t.level || !counts;
     if (n)
         pool_cells(&tile, t.level - top.level,

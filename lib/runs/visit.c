@@ -62,7 +62,8 @@ static bool visit_head(const visitor *v, size_t b, size_t h) {
     const attn_attention *a = v->site->op;
     const attn_attention_dims *d = &a->dims;
     const size_t kv = attn_kv_head(a, h), rows = d->S - d->past;
-    const size_t value = d->factors ? h % d->Hv : kv; /* all heads are visited, and so all values */
+    /* if weights are mixed, all heads and so all values are visited */
+    const size_t value = d->factors ? h % d->Hv : kv;
     return (h >= d->Hq || (visit_rows(v, &a->query, b, h, d->L, d->E) &&
                            visit_rows(v, &a->key, b, kv, rows, d->Ek))) &&
            visit_rows(v, &a->value, b, value, rows, d->Ev) &&
@@ -87,7 +88,8 @@ bool attn_run_visit(const attn_run_site *site, size_t batch, size_t head,
     const visitor v = {site, batch, head, visit, ctx};
     const attn_attention_dims *d = site->dims;
     bool good = visit_shared(&v);
-    if (d->transforms || d->encoded) /* the heads' operands are copies that are not in the image */
+    /* in these cases the operands of heads are copies outside of the image */
+    if (d->transforms || d->encoded)
         good = good && visit_tensor(&v, &site->in.query) && visit_tensor(&v, &site->in.key) &&
                visit_tensor(&v, &site->in.value);
     const size_t heads = d->Ho > d->Hq ? d->Ho : d->Hq;
