@@ -1,6 +1,6 @@
 /* The handler of POST /v1/positions, and its answers. If `dims` names columns, pictures and CSV
- * show these columns as curves. Otherwise they show the tables: a picture as heatmaps, in which a
- * long table is pooled. It is pooled by the mean, because values have signs. */
+ * show these columns as curves. Otherwise they show the tables. A picture shows a table as a
+ * heatmap, in which a long table is pooled by its mean, because values have signs. */
 #include <stdio.h>
 
 #include "api/common/dry.h"
@@ -60,8 +60,8 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
 /* --- maps --- */
 
 /* Implements attn_weight_source.fetch: returns rows of the tables as if they were rows of weights,
- * so that the tables can be drawn as heatmaps. rows->head is a head of a bias, a column of
- * vectors by distance, or table 0 (cosines) or 1 (sines). */
+ * so that the tables can be drawn as heatmaps. rows->head selects a head of a bias, a column of
+ * vectors by distance, or one of the tables 0 (cosines) and 1 (sines). */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const srv_positions_call *call = ctx;
@@ -158,7 +158,7 @@ static void csv_curves(const srv_positions_call *call, srv_csv *t) {
     }
 }
 
-/* Writes a table, one line for each index of all axes but the last. */
+/* Writes a table as CSV. There is one line for each index of all axes but the last. */
 static void csv_table(const srv_positions_call *call, size_t which, srv_csv *t) {
     const attn_tensor *table = &call->tables[which];
     const size_t cols = table->dims[table->rank - 1];
@@ -203,7 +203,7 @@ static void answer_csv(void *data, srv_csv *t) {
 /* --- JSON and text --- */
 
 /* Writes a table or curve. Values that were copied from float32 numbers of the request are written
- * as float32, so that they are written as they were sent. */
+ * as float32, so that they have the digits that were sent. */
 static void write_numbers(attn_json_text *j, const srv_positions_call *call, const attn_tensor *t) {
     const bool vectors = srv_positions_vectors(call);
     const attn_tensor *from =
@@ -252,7 +252,7 @@ static void put_curves(attn_json_text *j, const void *data) {
     attn_json_array_end(j);
 }
 
-/* The tables, for the schema only: answer_json writes them. A kind of encoding has `table`, or
+/* The tables, for the schema only: answer_json writes them. An encoding has either `table`, or
  * `cosines` and `sines`. */
 static const srv_field table_rows[] = {
     SRV_WRITTEN("table", "Numbers", NULL, "The encodings or biases, in float64."),
@@ -261,7 +261,7 @@ static const srv_field table_rows[] = {
     {0},
 };
 
-/* The members that JSON has and an npy file lacks, because it holds only one table. */
+/* The members that a JSON answer has and an npy file lacks. An npy file holds only one table. */
 static const srv_field rest_rows[] = {
     SRV_WRITTEN("curves", "[*]", put_curves,
                 "A curve for each of dims: over the rows, or of a bias over the distances from "

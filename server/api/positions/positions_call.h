@@ -1,5 +1,5 @@
 /* The state of a request POST /v1/positions: the decoded body, the tables and curves that are
- * computed from it, and what the answer needs. */
+ * computed from it, and other data of the answer. */
 #ifndef SRV_POSITIONS_CALL_H
 #define SRV_POSITIONS_CALL_H
 
@@ -61,11 +61,11 @@ typedef struct srv_positions_call {
     size_t curve_columns; /* number of curves that `dims` can choose from */
 } srv_positions_call;
 
-/* Returns whether the table holds vectors by distance, [queries, keys, E], and returns the tensor
- * that the request gives for them. */
+/* srv_positions_vectors returns whether the table holds vectors by distance, [queries, keys, E].
+ * srv_positions_vector_table returns the request's tensor of these vectors. */
 bool srv_positions_vectors(const srv_positions_call *call);
 const attn_tensor *srv_positions_vector_table(const srv_positions_call *call);
-/* Returns whether the rows have given positions. */
+/* Returns whether the request gives the positions of the rows. */
 bool srv_positions_given(const srv_positions_call *call);
 /* Reads the given positions, and sets `length` and `keys` to their number. false: a problem is
  * set. */

@@ -1,4 +1,5 @@
-/* Positions that a request gives for the rows and columns of the tables, in place of 0, 1, 2, … */
+/* Reads the positions that a request gives for the rows and columns of the tables. They replace the
+ * positions 0, 1, 2, … */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -7,7 +8,7 @@
 #include "request/shared.h"
 
 #define FARTHEST ATTN_INPUT_FARTHEST
-#define LEARNED  1073741824.0 /* 2^30, so that the numbers of a table can be counted */
+#define LEARNED  1073741824.0 /* 2^30: then a table has few enough elements to count */
 
 /* Returns the positions as int64, and sets *count. NULL: a problem is set. */
 static const int64_t *read_list(srv_positions_call *call, const char *name, const attn_tensor *t,

@@ -160,7 +160,7 @@ static bool absolute_shape(srv_positions_call *call, const srv_scope *scope) {
     set_table(call, 0, rotary ? "cosines" : "table", 2, dims);
     if (rotary)
         set_table(call, 1, "sines", 2, dims);
-    int64_t rows = call->rows ? 0 : body->length; /* of the table that is learned */
+    int64_t rows = call->rows ? 0 : body->length; /* number of rows of a learned table */
     for (size_t i = 0; call->rows && i < dims[0]; i++)
         rows = call->rows[i] >= rows ? call->rows[i] + 1 : rows;
     if (body->kind == SRV_POSITIONS_LEARNED)
@@ -198,7 +198,7 @@ const attn_tensor *srv_positions_vector_table(const srv_positions_call *call) {
     return p->key_table.rank ? &p->key_table : &p->query_table;
 }
 
-/* Checks the table of vectors by distance, and that it has the chosen head. */
+/* Checks the table of vectors by distance, and that the table has the requested head. */
 static bool check_vectors(const srv_positions_call *call, const srv_scope *scope) {
     const attn_tensor *t = srv_positions_vector_table(call);
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
@@ -261,14 +261,14 @@ static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Memory in bytes for a float64 as text: an upper bound of its length, twice because the text's
- * buffer grows by doubling. */
+/* Memory in bytes for a float64 as text: twice the upper bound of its length, because the buffer of
+ * the text grows by doubling. */
 #define TEXT_OF_NUMBER 64.0
 
 static srv_cost cost_of(const srv_positions_call *call) {
-    /* Curves over distances need the values of all heads (or columns), even if only some are
-     * shown, those of vectors by distance twice: by distance and by column. Tables of vectors are
-     * compiled for the table and for the curves. */
+    /* Curves over distances need the values of all heads (or columns), even if the answer shows
+     * only some of them. Vectors by distance need them twice: ordered by distance and ordered by
+     * column. Tables of vectors are compiled once for the table and once for the curves. */
     const double curves = call->by_distance && call->curve_count > 0
                               ? (double)call->points * (double)call->curve_columns
                               : 0;
@@ -381,8 +381,8 @@ static void copy_column(const srv_positions_call *call, size_t dim, double *to) 
         to[i] = ((const double *)t->data)[i * t->dims[1] + dim];
 }
 
-/* Computes the values of all heads (or columns of a table of vectors) for each distance, [columns,
- * distances]. */
+/* Computes the values of all heads (or columns of a table of vectors) for each distance. Writes
+ * them to `to`, [columns, distances]. */
 static attn_status by_distance(srv_positions_call *call, double *to, attn_error *err) {
     const size_t n = call->points, columns = call->curve_columns;
     if (!srv_positions_vectors(call))
@@ -436,7 +436,8 @@ bool srv_positions_make(void *data) {
         return true;
     if (call->body.axes.count)
         srv_axes_where(&call->body.axes, "position/axes", &err);
-    /* `slopes` is a member of `position` in POST /v1/attention, and of the body here. */
+    /* The library has `slopes` in `position`, as POST /v1/attention does. Here it is a field of the
+     * body. */
     return srv_problem_error_at(call->req, &err,
                                 (const srv_renamed[]){{"position", ""}, {NULL, NULL}});
 }
