@@ -36,7 +36,7 @@ typedef struct token_rows {
     float *out;
 } token_rows;
 
-/* Computes the number of one token; `index` counts the tokens of padded sequences. */
+/* Computes the log-probability of one token. `index` counts the tokens of padded sequences. */
 static attn_status compute_row(void *ctx, size_t index, size_t lane, attn_error *err) {
     const token_rows *r = ctx;
     const size_t L = r->sequences->longest, T = r->logits->dims[1], V = r->logits->dims[2];
@@ -105,7 +105,8 @@ size_t srv_masks_count(const srv_model *model, const srv_sequences *s) {
     return count;
 }
 
-/* Sets the `most` ids with the largest logits, the largest first; of equal ones the smaller id. */
+/* Sets ids to the `most` ids with the largest logits, in falling order. Of equal logits, the
+ * smaller id comes first. Returns the number of ids. */
 static size_t find_largest(const float *z, size_t V, size_t most, int32_t *ids) {
     size_t count = 0;
     for (size_t v = 0; v < V; v++) {
