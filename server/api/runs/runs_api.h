@@ -10,7 +10,7 @@
 #include "wire/decode.h"
 
 srv_outcome srv_runs_create(srv_request *req);           /* POST /v1/runs */
-bool srv_runs_intake(srv_request *req, uint64_t length); /* takes the body of POST /v1/runs */
+bool srv_runs_intake(srv_request *req, uint64_t length); /* reads the body of POST /v1/runs */
 srv_outcome srv_runs_all(srv_request *req);              /* GET /v1/runs */
 srv_outcome srv_runs_describe(srv_request *req);         /* GET /v1/runs/{id} */
 srv_outcome srv_runs_delete(srv_request *req);           /* DELETE /v1/runs/{id} */
@@ -35,7 +35,7 @@ extern const srv_field srv_run_answers[], srv_run_atlas_answers[], srv_run_rollo
     srv_run_weights_answers[], srv_run_cell_rows[], srv_run_top_answers[],
     srv_run_what_if_answers[];
 
-/* Writes the description of a run, which GET /v1/runs/{id} answers. */
+/* Writes the description of a run, which is the answer of GET /v1/runs/{id}. */
 void srv_run_write(attn_json_text *j, const srv_run *run);
 /* Writes the description of a run, with the member `warnings` if there are warnings. */
 void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings);

@@ -117,8 +117,8 @@ static bool count_atlas(atlas_call *c) {
 
 /* --- the thumbnails --- */
 
-/* Quantises the cells [shape] of a thumbnail as tiles do: visible cells to 1 … 255 and hidden cells
- * to 0. The other bytes of [side, side] stay 0, as hidden cells. */
+/* Quantises the cells [shape] of a thumbnail as in tiles: visible cells to 1 … 255, hidden cells to
+ * 0. The other bytes of [side, side] stay 0, like hidden cells. */
 static void put_plane(const atlas_call *c, size_t head, size_t plane, const float *cells,
                       const size_t shape[2], const float range[2]) {
     uint8_t *to = c->bytes + (head * c->planes + plane) * c->side * c->side;
@@ -248,7 +248,7 @@ static void put_thumbnail(attn_json_text *j, const atlas_call *c, size_t i) {
 }
 
 /* Writes the tensors `cells` [heads, side, side] and `ranges` [heads, 2]. With two planes, both
- * tensors have an axis of planes behind that of the heads. */
+ * tensors have an axis of planes after the axis of heads. */
 static void put_tensors(attn_json_text *j, const atlas_call *c) {
     const size_t n = c->heads.count, side = c->side;
     const int rank = c->planes > 1;

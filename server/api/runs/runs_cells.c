@@ -1,4 +1,5 @@
-/* GET /v1/runs/{id}/cells: one weight of a stored run and how it was computed, also in words. */
+/* GET /v1/runs/{id}/cells answers one weight of a stored run and the steps of its computation, as
+ * numbers and in words. */
 #include <math.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ const srv_field srv_run_cells_query[] = {
     {0},
 };
 
-/* Returns the weight of the head whose score is explained. */
+/* Returns the weight of the head whose score the answer explains. */
 static double head_weight(const attn_run_cell *c) {
     for (size_t n = 0; n < c->read_count; n++)
         if (c->reads[n].head == c->head)
@@ -50,7 +51,7 @@ static double head_weight(const attn_run_cell *c) {
     return c->weight;
 }
 
-/* Adds the sum that mixes weights of heads. */
+/* Appends the sum by which weights of several heads are mixed. */
 static void add_mix(attn_text *t, const attn_run_cell *c) {
     enum { TERMS = 8 };
     attn_text_add(t, "; mixed:");
@@ -62,7 +63,7 @@ static void add_mix(attn_text *t, const attn_run_cell *c) {
     attn_text_add(t, " = %.6g", c->weight);
 }
 
-/* Adds the step from the input of the normaliser to the weight. */
+/* Appends the step from the input of the normaliser to the weight. */
 static void add_weight(attn_text *t, attn_normalizer_kind kind, const attn_run_cell *c) {
     switch (kind) {
     case ATTN_NORMALIZER_sigmoid:
@@ -120,7 +121,7 @@ static const char *cell_words(srv_request *req, const srv_run_view *run, const a
     return t.failed ? "" : t.data;
 }
 
-/* A number of a cell. */
+/* A number of a cell, and the type in which it is written. */
 typedef struct number {
     double value;
     bool wide; /* the value is written as float64; false: as float32 */
@@ -158,7 +159,7 @@ typedef struct cell_facts {
     number row_max, logsumexp, weight;
     int64_t distance;
     bool visible, filled;
-    bool is_relative; /* queries or keys are multiplied by vectors of distances */
+    bool is_relative; /* the cell includes products with vectors by distance */
     srv_strings hidden_by;
     size_t rank, visible_keys;
     const attn_run_cell *cell;
@@ -199,7 +200,7 @@ static void put_hidden_by(attn_json_text *j, const void *place) {
 #define VECTOR(member, text)                                                                       \
     SRV_WRITTEN_AT(#member, "[number?]", put_vector, cell_facts, member, text)
 
-/* In the order of cell_members. */
+/* The rows of the members, in the order of cell_members. */
 const srv_field srv_run_cell_rows[] = {
     SRV_IF_KNOWN("row", SRV_INT, cell_facts, row, "The query."),
     SRV_IF_KNOWN("col", SRV_INT, cell_facts, col, "The key."),

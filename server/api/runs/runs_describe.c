@@ -100,8 +100,8 @@ static void put_key_lengths(attn_json_text *j, const void *place) {
     put_list(j, f->info->key_lengths, f->dims->B);
 }
 
-/* Writes which text of the run the queries or keys are from: its number, or a list of numbers, one
- * for each batch entry. */
+/* Writes the index of the text that the queries or keys are from, or a list with an index for each
+ * batch entry. */
 static void put_text_number(attn_json_text *j, const size_t *numbers, size_t count) {
     if (count == 1)
         attn_json_size(j, *numbers);
@@ -211,7 +211,7 @@ static const srv_field tiles_rows[] = {
     {0},
 };
 
-/* A number that is absent if the site is not open. */
+/* The row of a number that is absent if the site is not open. */
 #define NUMBER(member, text)                                                                       \
     SRV_IF_KNOWN(#member, SRV_REAL, site_facts, member, text, .type = "number?",                   \
                  .when = offsetof(site_facts, is_open))
@@ -264,14 +264,14 @@ static const srv_field site_rows[] = {
     {0},
 };
 
-/* Returns why a site cannot be opened. */
+/* Returns the reason for which a site cannot be opened. */
 static const char *problem_of(const attn_error *err, attn_arena *arena) {
     attn_text why = {.arena = arena};
     attn_text_add(&why, "%s%s%s", err->where, *err->where ? ": " : "", err->text);
     return why.failed ? err->text : why.data;
 }
 
-/* Returns the kind of position, or both. */
+/* Returns the kind of the site's position, or both kinds if it has two. */
 static const char *position_of(const attn_inputs *in, attn_arena *arena) {
     attn_text both = {.arena = arena};
     const char *first = attn_position_words[in->position.kind];
@@ -329,7 +329,7 @@ static bool has_few_heads(const attn_run *run) {
     return heads <= RANGES_MOST;
 }
 
-/* Returns when the run expires, in milliseconds of Unix time. */
+/* Returns the time at which the run expires, in milliseconds of Unix time. */
 static int64_t expiry_of(int64_t ends_ns) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

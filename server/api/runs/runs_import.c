@@ -33,8 +33,8 @@ bool srv_runs_intake(srv_request *req, uint64_t length) {
 
 enum { WARNINGS_MOST = 16 }; /* largest number of warnings about a run */
 
-/* Adds the warnings about the masks of a site. *last is the data of the mask in the last warning: a
- * mask that successive sites share gets one warning. */
+/* Adds the warnings about the masks of a site. *last is the data of the mask that the last warning
+ * is about. A mask that successive sites share gets one warning. */
 static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_run_site *site,
                                 const void **last, attn_error *err) {
     attn_warnings found;
@@ -54,8 +54,8 @@ static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_
     return ATTN_OK;
 }
 
-/* Collects the warnings about the masks of all sites. Skips a site that cannot be opened, because
- * the description of the run has the problem of the site. false: a problem is set. */
+/* Collects the warnings about the masks of all sites. Skips sites that cannot be opened. The
+ * description of the run states their problem. false: a problem is set. */
 static bool warn_of_masks(srv_request *req, const attn_run *run, srv_warnings *to) {
     const void *last = NULL;
     attn_error err = {0};
@@ -84,9 +84,9 @@ static void describe_imported(srv_request *req, const srv_run *run) {
     srv_reply_header(req, "Location", location.failed ? "/v1/runs" : location.data);
 }
 
-/* Returns whether a body that was sent as JSON, or without a type, begins as a safetensors file.
- * Such a file begins with 8 bytes, the little-endian length of the header, whose last byte is 0.
- * Then the JSON object of the header begins. */
+/* Returns whether a body that was sent as JSON, or without a type, looks like a safetensors file.
+ * Such a file begins with the length of its header, 8 bytes in little-endian order, of which the
+ * last is 0. The header follows and begins with "{". */
 static bool looks_binary(const srv_request *req) {
     return req->body_size > 8 && !req->body[7] && req->body[8] == '{';
 }
@@ -110,7 +110,7 @@ static const srv_run *import_named(srv_request *req) {
 }
 
 /* Imports a run and describes it. Discards a run that cannot be described, for example because
- * there is no memory for the answer: the client would not learn its id. */
+ * there is no memory for the answer. Its client would not learn the id. */
 srv_outcome srv_runs_create(srv_request *req) {
     const srv_run *run =
         srv_type_is_json(req->content_type) ? import_named(req) : srv_run_import(req);

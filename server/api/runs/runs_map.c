@@ -94,7 +94,8 @@ bool srv_run_map_hold(const srv_run_mapping *m, bool admits, srv_map **map) {
     if (admits && !srv_run_admit_cost(req, &cost, (double)cost.work_bytes))
         return false;
     const bool made = make_map(m, &cost, map, &share);
-    /* Operations of another request do not count for the measured time of this request. */
+    /* Subtracts the operations of another request, so that they do not count for the time measured
+     * for this request. */
     req->operations = fmax(0, req->operations - (1 - share) * cost.operations);
     return made;
 }

@@ -1,5 +1,5 @@
-/* Maps of heads (attn_run_map). Tiles and thumbnails are copied from the map of a head, so that the
- * weights of the head are computed only once. store/run_maps.h keeps the maps. */
+/* Maps of heads (attn_run_map). Tiles and thumbnails of a head are copied from its map. Therefore
+ * the weights of the head are computed only once. store/run_maps.h keeps the maps. */
 #ifndef SRV_RUNS_MAP_H
 #define SRV_RUNS_MAP_H
 
@@ -21,9 +21,9 @@ srv_map *srv_run_map_find(const srv_run_mapping *m);
 /* Sets *map to the complete map of the head: finds the map, waits for another request that makes
  * it, or makes it. Holds *map until srv_map_release, which the caller has to call after an error,
  * too. If `admits`, checks the cost of a map that has to be made and reserves its memory; if not,
- * the caller has done both. Subtracts the operations that another request has done from
- * req->operations. false: a problem is set, or the request has to wait until long work may run
- * (req->later). */
+ * the caller has done both. If another request has computed a part of the map, subtracts those
+ * operations from req->operations. false: a problem is set, or the request has to wait until long
+ * work may run (req->later). */
 bool srv_run_map_hold(const srv_run_mapping *m, bool admits, srv_map **map);
 
 #endif

@@ -57,9 +57,9 @@ const srv_field srv_run_rollout_query[] = {
     {0},
 };
 
-/* A result that is computed from the layers: rollout or flow. */
+/* A method that computes the result from the layers: rollout or flow. */
 typedef struct method {
-    const char *name; /* of the tensor of the answer */
+    const char *name; /* name of the answer's tensor */
     const srv_field *answer;
     attn_status (*cost)(const attn_run_rollout *, const size_t *rows, size_t count, size_t slots,
                         attn_cost *, attn_error *);
@@ -85,7 +85,8 @@ static bool is_wanted(const rollout_call *c, size_t number) {
            (!srv_given(&c->scope, "to_layer") || number < (size_t)c->q.to_layer);
 }
 
-/* Returns whether the site has a wanted layer and, if the request has `call`, is of this call. */
+/* Returns whether the site has a requested layer and, if the request has `call`, belongs to this
+ * call. */
 static bool has_wanted(const rollout_call *c, size_t index) {
     const attn_run *run = c->run->held->run;
     const attn_run_site_info *info = attn_run_site_info_of(run, index);
@@ -96,8 +97,8 @@ static bool has_wanted(const rollout_call *c, size_t index) {
     return wanted && (!srv_given(&c->scope, "call") || info->call == (size_t)c->q.call);
 }
 
-/* Lists the site that the request names, or the sites of self-attention that kind and stack select
- * and that have a wanted layer. false: a problem is set. */
+/* Lists the site that the request names. If it names none, lists the self-attention sites that kind
+ * and stack select and that have a requested layer. false: a problem is set. */
 static bool list_sites(const rollout_call *c, size_t *sites, size_t *count) {
     const attn_run *run = c->run->held->run;
     size_t wanted = 0;
@@ -138,7 +139,7 @@ static bool is_square(const rollout_call *c, size_t index) {
                       attn_plural(d->S), info->key_start, info->name);
 }
 
-/* Removes the layers that are not wanted. false: none is left, and a problem is set. */
+/* Removes the layers that are not requested. false: none is left, and a problem is set. */
 static bool keep_wanted(rollout_call *c) {
     size_t kept = 0;
     for (size_t i = 0; i < c->layers.count; i++)
@@ -262,7 +263,7 @@ static void explain_rows(void *data, srv_limits *limits) {
     limits->operations.what = operations.data;
 }
 
-/* Makes the tensor of the answer, of the result type of the layers. */
+/* Makes the tensor of the answer, in the result type of the layers. */
 static void set_result(rollout_call *c, double *values) {
     const size_t dims[2] = {c->count, c->layers.cols}, n = c->count * c->layers.cols;
     float *singles = (float *)(void *)values;
@@ -270,7 +271,7 @@ static void set_result(rollout_call *c, double *values) {
         c->result = attn_tensor_dense(values, ATTN_F64, 2, dims);
         return;
     }
-    for (size_t i = 0; i < n; i++) { /* in place: float i is written after double i is read */
+    for (size_t i = 0; i < n; i++) { /* in place: reads double i, then writes float i */
         const float value = (float)values[i];
         memcpy(&singles[i], &value, sizeof value);
     }
@@ -301,7 +302,7 @@ static void put_layers(attn_json_text *j, const void *place) {
     attn_json_array_end(j);
 }
 
-/* The members of the answer of each route. */
+/* The members of the answer. Both routes have them. */
 #define ANSWER_ROWS(method)                                                                        \
     SRV_WRITTEN("layers", "[integer+]", put_layers,                                                \
                 "The layers that it goes through, from the lowest.", .always = true),              \
@@ -351,7 +352,8 @@ static srv_outcome look_through(srv_request *req, const method *how,
         .limits = {.cells = {.pointer = "/rows",
                              .what = "cells have to be computed",
                              .advice = ": ask for earlier rows, fewer layers or fewer heads"},
-                   /* The limit on cells does not bound the work of a flow. */
+                   /* A flow needs a limit of its own, because the limit on cells does not bound its
+                    * work. */
                    .operations = {.pointer = "/rows",
                                   .before = "about ",
                                   .what = "operations are expected",

@@ -23,7 +23,7 @@ enum { OF_TILE, OF_HEAD, OF_HEAD_FROM_0 };
 
 typedef struct tile_query {
     srv_given_bits given;
-    srv_run_spot spot; /* its head is set from `head` */
+    srv_run_spot spot; /* `head` sets the head of the spot */
     srv_union head;
     int64_t level, y, x;
     int pool, encoding, transform, normalize, colormap, range_of;
@@ -81,7 +81,7 @@ const srv_field srv_run_tiles_query[] = {
 typedef struct tile_call {
     srv_request *req;
     srv_run_view *run;     /* held; NULL: not yet found */
-    srv_run_view *against; /* held, of the run in `against`; NULL: cells are no differences */
+    srv_run_view *against; /* held view of the run `against`; NULL: cells are no differences */
     tile_query q;
     attn_run_place at;
     srv_map *map; /* held; NULL: none */
@@ -204,7 +204,7 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
     }
     if (attn_run_tile_cost(c->run->site, &at, 1, &cost, &err))
         return srv_problem_error(c->req, &err);
-    /* Where the work is small, several threads would not save time. */
+    /* For little work, several threads would not save time. */
     attn_pool *pool = cost.cells > (1 << 18) ? srv_request_pool(req) : NULL;
     if (attn_run_tile_cost(c->run->site, &at, attn_pool_slots(pool), &cost, &err))
         return srv_problem_error(c->req, &err);
@@ -214,9 +214,9 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
             srv_problem_error(c->req, &err));
 }
 
-/* Makes the requested *tile. Sets *of to the tile whose range is the scale: to *tile or, if
- * range_of names the head, to the topmost tile of the head. The topmost tile is made first, because the
- * request may have to wait for it. false: a problem is set, or the request has to wait
+/* Makes the requested *tile, and sets *of to the tile whose range is the scale. This is *tile or,
+ * if range_of names the head, the topmost tile of the head. The topmost tile is made first, because
+ * the request may have to wait for it. false: a problem is set, or the request has to wait
  * (req->later). */
 static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
     const bool head = c->q.range_of != OF_TILE;
@@ -228,10 +228,11 @@ static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
     return true;
 }
 
-/* Sets the scales of both planes: the ranges of the tile `of`, or vmin and vmax of the request. */
+/* Sets the scales of both planes to the ranges of the tile `of`, or to vmin and vmax of the
+ * request. */
 static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_scale scales[PLANES]) {
     const tile_query *q = &c->q;
-    const bool given = q->vmin < q->vmax; /* vmin and vmax are both 0 if they are absent */
+    const bool given = q->vmin < q->vmax; /* if absent, vmin and vmax are both 0 */
     for (size_t p = 0; p < PLANES; p++) {
         const float *range = p == MAX ? of->range : of->mean_range;
         const float most = fmaxf(fabsf(range[0]), fabsf(range[1]));
@@ -257,7 +258,7 @@ static const float *cells_of(const attn_run_tile *tile, size_t plane) {
     return plane == MAX ? tile->max : tile->mean;
 }
 
-/* Sets the planes as the body of the reply. false: out of memory. */
+/* Sets the body of the reply to the planes of the tile. false: out of memory. */
 static bool encode_tile(const tile_call *c, const attn_run_tile *tile,
                         const srv_tile_scale scales[PLANES]) {
     const size_t n = tile->shape[0] * tile->shape[1];
@@ -319,8 +320,8 @@ static void describe_tile(const tile_call *c, const attn_run_tile *tile,
             put_range(req, plane_headers[p], scales[p].range);
 }
 
-/* Returns the view whose run decides whether the answer may change: `against` if its run is still
- * open, else the run of the path. */
+/* Returns the view of the run that may still change the answer. This is `against` if its run is
+ * still open, else the run of the path. */
 static const srv_run_view *changing(const tile_call *c) {
     return c->against && c->against->held->open ? c->against : c->run;
 }

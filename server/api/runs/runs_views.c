@@ -1,8 +1,7 @@
 /* Views of a stored run that do not hold every weight:
  *
- *   GET /v1/runs/{id}/heatmaps   heatmaps, as those of POST /v1/attention
- *   …/top-k                     the largest weights of each row, limited by number or by their sum
- */
+ *   GET /v1/runs/{id}/heatmaps   heatmaps as in POST /v1/attention
+ *   GET /v1/runs/{id}/top-k      the largest weights of each row, limited by number or by sum */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +31,8 @@ const srv_field srv_run_heatmaps_query[] = {
     {0},
 };
 
-/* Makes a source of weights times the norms of their values. The run does not know the projection
- * w_o. */
+/* Makes a source of weights times the norms of their values. The projection w_o is not included,
+ * because the run does not store it. */
 static attn_status weigh_values(srv_request *req, const srv_run_view *run,
                                 const attn_weight_source *weights, attn_weight_source *out,
                                 attn_error *err) {
@@ -44,7 +43,7 @@ static attn_status weigh_values(srv_request *req, const srv_run_view *run,
     return status ? status : attn_value_norm_source(weights, norms, req->arena, out, err);
 }
 
-/* How heatmaps of a run are computed. */
+/* The inputs for computing the heatmaps of a run. */
 typedef struct map_build {
     srv_request *req;
     const srv_run_view *run;
@@ -110,7 +109,8 @@ static bool select_entries(const srv_scope *scope, const srv_run_view *run,
     return true;
 }
 
-/* Sets maps->layer_batches to the batch entries of a layer, if the site has an axis of layers. */
+/* If the site has an axis of layers, sets maps->layer_batches to the number of batch entries in a
+ * layer. */
 static void tell_layers(const srv_run_view *run, attn_heatmaps *maps) {
     if (attn_run_site_layers(run->held->run, run->index))
         maps->layer_batches = attn_run_site_entries(run->held->run, run->index);
@@ -214,8 +214,8 @@ const srv_field srv_run_top_query[] = {
 enum { DEFAULT_K = 10, MOST_EDGES = 1 << 20 };
 #define TEXT_OF_EDGES 5.0
 
-/* Edges of one head, which are the strongest weights: those of one range of rows or, with axis=key,
- * those of all rows. */
+/* The edges of one head, which are its strongest weights. They are from one range of rows or, with
+ * axis=key, from all rows. */
 typedef struct edge_list {
     size_t head;
     const attn_edge *edges;
@@ -228,9 +228,9 @@ typedef struct top_call {
     srv_run_part part;
     edge_list *lists; /* [list_count] */
     size_t list_count;
-    map_build build; /* with axis=query: how the heatmaps are computed that have the edges */
+    map_build build; /* with axis=query: computes the heatmaps that hold the edges */
     attn_heatmap_options options;
-    size_t room;        /* with several ranges of rows: upper bound of the edges of all; else 0 */
+    size_t room;        /* upper bound of the number of edges in several ranges; 0: one range */
     attn_range *ranges; /* [part.range_count] with axis=key: the ranges of rows */
 } top_call;
 
@@ -281,9 +281,9 @@ static attn_heatmap_options options_of(const top_call *c) {
     return o;
 }
 
-/* Makes the list of one head and one range of rows from the heatmap `map` of both. If `store` is
- * not NULL, copies the edges to `store` behind the *used edges there, so that the memory of the
- * heatmap can be used again. false: a problem is set. */
+/* Makes the list of edges for one head and one range of rows from their heatmap `map`. If `store`
+ * is not NULL, appends the edges to the *used edges of `store`, so that the memory of the heatmap
+ * can be used again. false: a problem is set. */
 static bool keep_edges(top_call *c, const attn_heatmap *map, edge_list *list, attn_edge *store,
                        size_t *used) {
     *list = (edge_list){map->head, map->edges, map->edge_count};
@@ -305,8 +305,8 @@ static void choose_rows(attn_heatmap_options *o, const srv_run_part *part, size_
     o->row_to = (size_t)part->ranges[range].to;
 }
 
-/* Sets the cost: that of the heatmaps of all ranges of rows, which are computed one after the
- * other, and that of the kept edges. false: a problem is set. */
+/* Sets the cost. It is the cost of the heatmaps of all ranges of rows, which are computed one after
+ * the other, and of the kept edges. false: a problem is set. */
 static bool count_of_queries(top_call *c) {
     const srv_run_part *part = &c->part;
     c->build = (map_build){c->req, c->run, false, srv_problem_error};
@@ -332,8 +332,8 @@ static bool count_of_queries(top_call *c) {
     return true;
 }
 
-/* Finds the strongest keys of each row. They are the edges of heatmaps, of which there is one for
- * each head and each range of rows. false: a problem is set. */
+/* Finds the strongest keys of each row. They are the edges of a heatmap for each head and each
+ * range of rows. false: a problem is set. */
 static bool find_of_queries(top_call *c) {
     const srv_run_part *part = &c->part;
     const size_t n = part->range_count;

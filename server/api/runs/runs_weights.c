@@ -1,7 +1,7 @@
 /* Exact values of a stored run:
  *
  *   GET /v1/runs/{id}/weights   a part of the matrix of weights
- *   …/rows                      whole rows, with logsumexp and hidden keys */
+ *   GET /v1/runs/{id}/rows      whole rows, with logsumexp and hidden keys */
 #include <math.h>
 #include <string.h>
 
@@ -63,13 +63,13 @@ static double cells_of(const srv_run_part *part) {
     return (double)part->head_count * (double)part->rows * (double)part->cols;
 }
 
-/* Returns the number of heads in the answer. The mean is one of them. */
+/* Returns the number of heads in the answer. The mean counts as one head. */
 static size_t heads_of(const srv_run_part *part) {
     return part->mean ? 1 : part->head_count;
 }
 
-/* Refuses more than SRV_WEIGHTS_UNASKED weights unless the request names a range, so that a request
- * without a range does not get gigabytes. */
+/* Refuses more than SRV_WEIGHTS_UNASKED weights unless the request names a range, so that such a
+ * request does not get gigabytes. */
 static bool is_asked_for(const srv_scope *scope, const srv_run_part *part) {
     const double cells = (double)heads_of(part) * (double)part->rows * (double)part->cols;
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
@@ -100,7 +100,7 @@ static void count_part(part_call *c) {
                    bytes * (binary ? 1 : 1 + SRV_RUN_TEXT) + SRV_RUN_ROW_WORK * rows + work);
 }
 
-/* Reads which part of the matrix the request selects. false: a problem is set. */
+/* Reads the request, which selects a part of the matrix. false: a problem is set. */
 static bool prepare_part(void *data) {
     part_call *c = data;
     part_query *q = &c->q;
@@ -136,8 +136,8 @@ static bool compute_part(void *data) {
 
 /* --- hidden cells --- */
 
-/* Writes the keys that a row does not see, as lists [row, from, to]. Returns the number of visible
- * keys. keep[i], i < n, says whether key `col` + i is visible. */
+/* Writes the hidden keys of a row as lists [row, from, to]. Returns the number of visible keys.
+ * keep[i], i < n, says whether key `col` + i is visible. */
 static int64_t write_hidden(attn_json_text *j, size_t row, const uint8_t *keep, size_t col,
                             size_t n) {
     int64_t visible = 0;
@@ -158,11 +158,11 @@ static int64_t write_hidden(attn_json_text *j, size_t row, const uint8_t *keep, 
     return visible;
 }
 
-/* The cells of a site whose visibility is told. */
+/* The cells of a site that the answer describes as visible or hidden. */
 typedef struct hidden_cells {
     const attn_attention *op;
     const srv_run_part *part;
-    bool of_scores; /* heads are those of the query, which a mask may tell apart */
+    bool of_scores; /* heads are query heads, which may have different masks */
     uint8_t *keep;  /* [2, part->cols]; the second half is scratch */
 } hidden_cells;
 
@@ -175,8 +175,8 @@ static void find_keys(const hidden_cells *h, size_t head, size_t row, uint8_t *k
         attn_run_keep(h->op, &at, keep);
 }
 
-/* Sets h->keep[i] to whether `row` sees key part->col + i in head `head` or, if part->mean, in at
- * least one head. If attn_mask_fills returns true, all keys count as visible. */
+/* Sets h->keep[i] to whether `row` sees key part->col + i in head `head` or, if part->mean is true,
+ * in at least one head. If attn_mask_fills returns true, all keys count as visible. */
 static void find_visible(const hidden_cells *h, size_t head, size_t row) {
     const srv_run_part *part = h->part;
     const attn_mask *mask = attn_attention_mask(h->op);
@@ -209,8 +209,8 @@ static void write_hidden_head(attn_json_text *j, const hidden_cells *h, size_t h
     attn_json_array_end(j);
 }
 
-/* Writes the member `hidden`: a list of [row, from, to], or with `heads` such a list for each head.
- * visible is NULL or [heads, rows]. */
+/* Writes the member `hidden`: a list of [row, from, to] or, if the request has `heads`, such a list
+ * for each head. `visible` is NULL or [heads, rows]. */
 static void put_hidden(attn_json_text *j, const srv_run_view *run, const srv_run_part *part,
                        bool of_scores, int64_t *visible) {
     const hidden_cells h = {attn_run_attention(run->site), part, of_scores,
@@ -306,7 +306,7 @@ static void answer_rows(void *data, attn_json_text *j) {
             attn_tensor_dense(logsumexp, ATTN_F64, cells->rank - 1, cells->dims);
         const attn_tensor seen = attn_tensor_dense(visible, ATTN_I64, cells->rank - 1, cells->dims);
         put_hidden(j, c->run, part, false, visible);
-        if (!part->mean) { /* the mean of heads has no logsumexp */
+        if (!part->mean) { /* logsumexp exists only for single heads */
             read_logsumexp(c->run, part, logsumexp);
             srv_json_key_tensor(j, "logsumexp", &lse);
         }

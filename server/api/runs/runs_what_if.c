@@ -56,15 +56,15 @@ typedef struct what_if {
     what_if_body body;
     srv_run_part part;
     bool omitted;               /* the default has more than MOST_UNASKED weights */
-    attn_tensor tensors[ITEMS]; /* items that are not wanted have rank 0 */
+    attn_tensor tensors[ITEMS]; /* items that were not requested have rank 0 */
 } what_if;
 
 static bool wants(const what_if *c, int item) {
     return c->body.items >> item & 1;
 }
 
-/* Returns the wanted results as ATTN_WANT flags: those of the rows after the keys are hidden if
- * `hidden`, else those before. */
+/* Returns the requested results as ATTN_WANT flags. If `hidden`, these are the results after the
+ * keys are hidden, else the results before. */
 static unsigned results_of(const what_if *c, bool hidden) {
     return (wants(c, hidden ? OUTPUT : OUTPUT_BEFORE) ? (unsigned)ATTN_WANT_OUTPUT : 0) |
            (wants(c, hidden ? WEIGHTS : WEIGHTS_BEFORE) ? (unsigned)ATTN_WANT_WEIGHTS : 0);
@@ -74,7 +74,7 @@ static attn_dtype type_of(const what_if *c, int item) {
     return item == REMOVED ? ATTN_F64 : attn_run_dims(c->run->site)->result;
 }
 
-/* Returns how many numbers of an item a row has. */
+/* Returns how many numbers the item has in each row. */
 static size_t width_of(const what_if *c, int item) {
     const attn_attention_dims *d = attn_run_dims(c->run->site);
     return item == REMOVED ? 1 : item == WEIGHTS || item == WEIGHTS_BEFORE ? d->S : d->Ev;
@@ -91,9 +91,9 @@ static size_t longest_block(const srv_run_part *part) {
 
 /* --- memory --- */
 
-/* Adds the cells and operations of the rows, with the keys hidden or not, and raises to->work to
- * the bytes of scratch that the rows need. The computations with and without the keys use the same
- * scratch, one after the other. */
+/* Adds the cells and operations of the rows to *to, and raises to->work to the bytes of scratch
+ * that the rows need. `hidden` selects the computation with the keys hidden. The computations with
+ * and without the keys share the scratch, because they run one after the other. */
 static attn_status count_side(const what_if *c, bool hidden, srv_cost *to, attn_error *err) {
     const unsigned want = results_of(c, hidden);
     attn_attention_dims d = *attn_run_dims(c->run->site);
@@ -101,7 +101,7 @@ static attn_status count_side(const what_if *c, bool hidden, srv_cost *to, attn_
     if (!want)
         return ATTN_OK;
     const double reads = d.factors ? (double)d.reads : 1;
-    const size_t mixed = d.factors ? d.S + d.Ev : 0; /* doubles of a row: sums over the heads */
+    const size_t mixed = d.factors ? d.S + d.Ev : 0; /* doubles that sum a row over heads */
     d.B = d.Hq = d.Hkv = d.Ho = d.Hv = 1;
     d.Ev = d.value_width;
     d.factors = d.reads = 0;
@@ -116,8 +116,8 @@ static attn_status count_side(const what_if *c, bool hidden, srv_cost *to, attn_
     return ATTN_OK;
 }
 
-/* Sets the cost: the cells to compute, and the bytes of scratch, of the wanted items and of their
- * text. false: a problem is set. */
+/* Sets the cost: the cells to compute, and the bytes of scratch, of the requested items and of
+ * their text. false: a problem is set. */
 static bool count_what_if(const what_if *c, srv_cost *out) {
     const attn_attention_dims *d = attn_run_dims(c->run->site);
     const double rows = (double)c->part.head_count * (double)c->part.rows;
@@ -147,7 +147,7 @@ static int shape_of(const what_if *c, int item, size_t dims[3]) {
     return srv_run_part_dims(&c->part, width_of(c, item), dims) - (item == REMOVED);
 }
 
-/* Allocates the tensors of the wanted items. */
+/* Allocates the tensors of the requested items. */
 static attn_status take_tensors(what_if *c, attn_error *err) {
     for (int i = 0; i < ITEMS; i++) {
         const size_t elem = attn_dtype_size(type_of(c, i));
@@ -166,15 +166,15 @@ static attn_status take_tensors(what_if *c, attn_error *err) {
 
 /* --- the rows --- */
 
-/* If the item is wanted, copies its result for a block of rows to its tensor, from row `at` of the
- * tensor on. */
+/* If the item is requested, copies its result for a block of rows into its tensor. The first row
+ * goes to row `at` of the tensor. */
 static void copy_result(what_if *c, int item, size_t at, const attn_tensor *result, size_t rows) {
     const size_t bytes = width_of(c, item) * attn_dtype_size(type_of(c, item));
     if (wants(c, item) && rows > 0 && bytes > 0)
         memcpy((char *)c->tensors[item].data + at * bytes, result->data, rows * bytes);
 }
 
-/* Computes a block of rows of one query head with the keys hidden or not. */
+/* Computes a block of rows of one query head. `hidden` says whether the keys are hidden. */
 static attn_status compute_head(what_if *c, const attn_range *rows, bool hidden, attn_results *out,
                                 attn_error *err) {
     srv_request *req = c->req;
@@ -189,7 +189,8 @@ static attn_status compute_head(what_if *c, const attn_range *rows, bool hidden,
                               req->arena, out, err);
 }
 
-/* Adds factor times columns from … from + width - 1 of a result [rows, ..] to sums [rows, width]. */
+/* Multiplies the columns from … from + width - 1 of a result [rows, ..] by `factor`, and adds them
+ * to sums [rows, width]. */
 static void add_result(double *sums, double factor, const attn_tensor *result, size_t rows,
                        size_t from, size_t width) {
     const size_t row = result->rank ? result->dims[result->rank - 1] : 0;
@@ -200,7 +201,7 @@ static void add_result(double *sums, double factor, const attn_tensor *result, s
     }
 }
 
-/* If the item is wanted, stores sums for a block of rows in its tensor. */
+/* If the item is requested, stores the sums for a block of rows in its tensor. */
 static void store_sums(what_if *c, int item, size_t at, const double *sums, size_t rows) {
     const size_t width = width_of(c, item);
     const attn_tensor *t = &c->tensors[item];
@@ -211,7 +212,8 @@ static void store_sums(what_if *c, int item, size_t at, const double *sums, size
             ((float *)t->data)[at * width + i] = (float)sums[i];
 }
 
-/* Computes a block of rows of an output head that mixes the weights of several heads. */
+/* Computes a block of rows of an output head that mixes the weights of several heads. `hidden` says
+ * whether the keys are hidden. */
 static attn_status compute_mix(what_if *c, const attn_range *rows, bool hidden, size_t at,
                                attn_error *err) {
     const attn_attention *site = attn_run_attention(c->run->site);
@@ -238,8 +240,8 @@ static attn_status compute_mix(what_if *c, const attn_range *rows, bool hidden, 
     return ATTN_OK;
 }
 
-/* Computes a block of rows with the keys hidden or not, and stores the wanted results from row `at`
- * of the tensors on. */
+/* Computes a block of rows, with the keys hidden if `hidden`, and stores the requested results. The
+ * first row goes to row `at` of the tensors. */
 static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden, size_t at,
                                 attn_error *err) {
     const attn_arena_mark mark = attn_arena_here(c->req->arena);
@@ -257,8 +259,8 @@ static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden,
     return ATTN_OK;
 }
 
-/* Computes the sum of the weights that the keys of `hide` have in each row before they are hidden.
- * A key that `hide` names twice counts once. */
+/* Computes for each row the sum of the weights of the keys in `hide`, before they are hidden. A key
+ * that `hide` names twice counts once. */
 static attn_status compute_removed(what_if *c, const attn_range *rows, size_t at, attn_error *err) {
     srv_request *req = c->req;
     if (!wants(c, REMOVED))
@@ -271,10 +273,10 @@ static attn_status compute_removed(what_if *c, const attn_range *rows, size_t at
     return status;
 }
 
-/* Checks that the keys can be hidden, even if the request wants no item that needs this. */
+/* Checks that the keys can be hidden, even if no requested item needs this. */
 static attn_status check_hide(what_if *c, attn_error *err) {
     const attn_arena_mark mark = attn_arena_here(c->req->arena);
-    const attn_range none = {.batch = c->part.batch}; /* of the first head: all have these keys */
+    const attn_range none = {.batch = c->part.batch}; /* head 0: all heads have the same keys */
     attn_inputs in;
     attn_status status = attn_run_rows_inputs(c->run->site, &none, c->body.hide.values,
                                               c->body.hide.count, c->req->arena, &in, err);
@@ -283,7 +285,7 @@ static attn_status check_hide(what_if *c, attn_error *err) {
 }
 
 /* Computes the rows of one range of one head, block by block. The first row goes to row *at of the
- * tensors. Then *at becomes the row behind the last row. */
+ * tensors. Then sets *at to the row after the last one. */
 static attn_status compute_range(what_if *c, size_t head, const srv_bounds *range, size_t *at,
                                  attn_error *err) {
     const size_t to = (size_t)range->to;

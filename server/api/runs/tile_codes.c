@@ -1,10 +1,10 @@
-/* Cells of tiles as bytes, and as a PNG. */
+/* Converts the cells of tiles to bytes and to PNG. */
 #include "api/runs/tile_codes.h"
 
 #include <math.h>
 
-/* The decades between codes 1 and 255 of SRV_TILE_DECADES: code 1 stands for 10^-6 of the value of
- * code 255. */
+/* The number of decades between the codes 1 and 255 of SRV_TILE_DECADES: code 1 stands for 10^-6 of
+ * the value of code 255. */
 #define DECADES 6.0
 
 const char *const srv_tile_transforms[] = {"linear", "sqrt", "log", "decades", NULL};

@@ -1,10 +1,11 @@
-/* Cells of tiles as bytes, and as a PNG. server/wire/README.md has the formulas for clients. */
+/* Converts the cells of tiles to bytes and to PNG. server/wire/README.md has the formulas for
+ * clients. */
 #ifndef SRV_TILE_CODES_H
 #define SRV_TILE_CODES_H
 
 #include <attn/attn.h>
 
-/* How cells become codes. The first three transforms are those of attn_transform. */
+/* The transforms from cells to codes. The first three are those of attn_transform. */
 typedef enum srv_tile_transform {
     SRV_TILE_LINEAR,
     SRV_TILE_SQRT,
@@ -16,7 +17,7 @@ extern const char *const srv_tile_transforms[]; /* the names of the transforms *
 /* The scale of a plane. `range` is [-m, m] for differences. */
 typedef struct srv_tile_scale {
     float range[2];
-    srv_tile_transform transform; /* not DECADES for differences */
+    srv_tile_transform transform; /* differences never have DECADES */
     bool differs;                 /* the cells are differences */
 } srv_tile_scale;
 
