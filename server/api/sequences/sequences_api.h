@@ -1,5 +1,5 @@
-/* Sequences that requests to a model send as texts, tokens or ids, and the positions of the source
- * that these requests hide. */
+/* Reads the sequences that requests to a model send as texts, tokens or ids, and the fields that
+ * hide tokens of the source. */
 #ifndef SRV_SEQUENCES_API_H
 #define SRV_SEQUENCES_API_H
 
@@ -9,7 +9,7 @@
 #include "api/common/warnings.h"
 #include "store/model_registry.h"
 
-/* Source or target as a request sends it. */
+/* Source or target in a request. */
 typedef struct srv_side {
     srv_strings texts;
     srv_words tokens;
@@ -60,17 +60,17 @@ struct srv_sequence {
     int32_t unknown; /* the id that stands for unknown words */
     size_t length;
     const char **tokens; /* as sent or, if ids were sent, the tokenizer's names of the ids */
-    /* [length + 1, 2] begin and end of each token in the text, in the unit of the request, then an
-     * empty range at the end of the text; NULL: no text was sent */
+    /* [length + 1, 2] begin and end of each token in the text, in the unit of the request. The last
+     * pair is an empty range at the end of the text. NULL: no text was sent. */
     size_t *offsets;
-    const char *text; /* as sent; NULL: tokens or ids were sent */
+    const char *text; /* the text that was sent; NULL: tokens or ids were sent */
     size_t *spans;    /* [length + 1, 2] `offsets` in bytes; NULL: no text was sent */
     uint8_t *keep;    /* [length] 0: the token is hidden from attention; NULL: none is hidden */
     int32_t *words;   /* [length] number of the word that a token is part of, -1: it stands alone;
                          NULL: no text was sent, or tokens are words */
     int32_t
         *segments; /* [length] 1 for tokens of a second text, as the template says; NULL: all 0 */
-    const srv_sequence *merged; /* the words, of srv_models_words, if the answer has them */
+    const srv_sequence *merged; /* the words made by srv_models_words, if the answer has them */
 };
 
 typedef struct srv_sequences {
@@ -101,15 +101,15 @@ int srv_models_text_side(const srv_model *model);
 /* Returns whether the model has attention. */
 bool srv_models_attends(const srv_model *model);
 /* Returns the number of heads of the model's last attention, which is cross-attention or, in a
- * model of one stack, self-attention; 0 if the model has no attention. */
+ * model with only an encoder or a decoder, self-attention. 0: the model has no attention. */
 size_t srv_models_heads(const srv_model *model);
 /* Returns whether the model reads a side, SRV_SOURCE or SRV_TARGET. */
 bool srv_models_reads(const srv_model *model, int side);
-/* Returns the tokenizer of a side, SRV_SOURCE or SRV_TARGET. NULL for the source of a decoder
- * alone. */
+/* Returns the tokenizer of a side, SRV_SOURCE or SRV_TARGET. NULL: the model has only a decoder,
+ * and therefore no source. */
 const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int side);
 /* Reads the sequences of one side. If the request has no sequences, out->count is 0. If the model
- * adds an end token itself (r->adds_end), an end token at the end of a target is left out. false: a
+ * adds an end token itself (r->adds_end), an end token at the end of a target is removed. false: a
  * problem is set. */
 bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
 /* Makes a sequence from ids. Its tokens are the model's words for the ids. false: a problem is
@@ -118,15 +118,16 @@ bool srv_models_name(srv_request *req, const srv_model *model, int which, const 
                      size_t length, srv_sequence *out);
 /* Returns the ids of all sequences as an array [count, width], in which zeros pad the end of each
  * row. Sets *lengths [count] to the lengths of the sequences. If `before` is not negative, each row
- * begins with this id; if the sequence then is longer than the row, its last id is left out. NULL:
+ * begins with this id. If the sequence is then longer than the row, its last id is left out. NULL:
  * a problem is set. */
 int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
                         int64_t **lengths);
 /* Sets *segments to an array [count, longest] for attn_batch.source_segments, or to NULL if all
  * tokens are of segment 0. false: a problem is set. */
 bool srv_models_segments(srv_request *req, const srv_sequences *s, const int32_t **segments);
-/* Makes the words of a sequence: `tokens` are their texts, and `spans` [length, 2] their first token
- * and the one after the last. A token without a word stands alone. false: a problem is set. */
+/* Merges the tokens of a sequence to words. In *out, `tokens` are the texts of the words, and
+ * `spans` [length, 2] hold the index of their first token and the index after their last token. A
+ * token that belongs to no word is a word of its own. false: a problem is set. */
 bool srv_models_words(srv_request *req, const srv_sequence *s, srv_sequence *out);
 /* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden_tokens"}. "unknown" and
  * "hidden_tokens" are lists of positions, and are left out if they would be empty. */
@@ -135,11 +136,12 @@ void srv_models_put(attn_json_text *j, const srv_sequence *s);
  * visible token. false: a problem is set. */
 bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const srv_model *model,
                      srv_sequences *source, srv_warnings *warnings);
-/* Returns the tokens of a sequence as people read them (attn_tokenizer_shown), for labels; words that
- * srv_models_words has made stay as they are. NULL: a problem is set. */
+/* Returns the tokens of a sequence as texts for people (attn_tokenizer_shown), for labels. Words
+ * that srv_models_words has made stay as they are. NULL: a problem is set. */
 const char **srv_models_shown(srv_request *req, const srv_model *model, int which,
                               const srv_sequence *s);
-/* Returns whether `keep` of the sequences is set, because the request has hide or token_mask. */
+/* Returns whether `keep` of the sequences is set. It is set if the request has hide or
+ * token_mask. */
 bool srv_models_hides(const srv_sequences *s);
 /* Sets *keep to an array [count, longest] for attn_batch.source_keep, or to NULL if the request has
  * neither hide nor token_mask. false: a problem is set. */

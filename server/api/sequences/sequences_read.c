@@ -1,4 +1,4 @@
-/* Sequences that requests to a model send as texts, tokens or ids. */
+/* Reads the sequences that requests to a model send as texts, tokens or ids. */
 #include "api/sequences/sequences_api.h"
 
 #include <inttypes.h>
@@ -68,7 +68,7 @@ static bool refuse_length(const srv_reading *r, const char *name, size_t length)
 static bool check_length(const srv_reading *r, const char *name, size_t length) {
     if (!length)
         return srv_refuse(r->scope, SRV_VALUE, name, "expected at least one token, found none");
-    if (length <= r->most + r->adds_end) /* settle_target later cuts off an end token */
+    if (length <= r->most + r->adds_end) /* settle_target removes an end token later */
         return true;
     return refuse_length(r, name, length);
 }
@@ -114,8 +114,8 @@ static size_t count_units(const char *text, size_t from, size_t to, srv_offset_u
     return count;
 }
 
-/* Converts s->spans, whose numbers seldom decrease, to s->offsets in the unit of the request. false:
- * a problem is set. */
+/* Converts s->spans to s->offsets in the unit of the request. The loop counts on from the number
+ * before, because the numbers of spans seldom decrease. false: a problem is set. */
 static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence *s) {
     size_t byte = 0, units = 0;
     s->offsets = s->spans;
@@ -123,7 +123,7 @@ static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence
         return true;
     s->offsets = attn_arena_zeroed(r->req->arena, s->length + 1, 2 * sizeof *s->offsets);
     for (size_t i = 0; s->offsets && i < 2 * (s->length + 1); i++) {
-        if (s->spans[i] < byte) /* several tokens have the range of one character */
+        if (s->spans[i] < byte) /* tokens of one character share its range */
             byte = units = 0;
         units += count_units(text, byte, s->spans[i], r->unit);
         byte = s->spans[i];
@@ -132,8 +132,9 @@ static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence
     return s->offsets || no_memory(r->req);
 }
 
-/* Keeps the words and segments of tokens that a template may stand around. Such a token has an empty
- * range behind the token before it. Offsets are those of a single text. */
+/* Sets words, segments and spans of the tokens. A token that the tokenizer adds around the text
+ * gets an empty range behind the token before it. If there is a second text, offsets are not
+ * answered, because they would be ambiguous. false: a problem is set. */
 static bool take_places(const srv_reading *r, const attn_token *tokens, const char *second,
                         srv_sequence *out) {
     size_t before = 0;
@@ -153,7 +154,7 @@ static bool take_places(const srv_reading *r, const attn_token *tokens, const ch
     return true;
 }
 
-/* Reads a text, and with it the text `second`, which may be NULL. */
+/* Reads a text and, if it is not NULL, the text `second` that forms a pair with it. */
 static bool read_text(const srv_reading *r, const char *text, const char *second, const char *name,
                       srv_sequence *out) {
     const bool known = r->model->known;
@@ -244,7 +245,8 @@ static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const
     return srv_models_name(r->req, r->model, r->which, ids, length, out);
 }
 
-/* Refuses second texts that are not beside as many texts, or that the model cannot read. */
+/* Refuses second texts if their number is not that of the texts, or if the model cannot read
+ * pairs. */
 static bool check_pairs(const srv_reading *r, int field, size_t count) {
     if (!r->pairs)
         return true;
@@ -297,7 +299,7 @@ static bool read_one(const srv_reading *r, const srv_side *side, int field, size
     }
 }
 
-/* If the model adds an end token itself, cuts off the end token of a target, which may then be
+/* If the model adds an end token itself, removes the end token of a target. The target may then be
  * empty. If the model adds a begin token itself, warns of a begin token in the target. false: a
  * problem is set. */
 static bool settle_target(const srv_reading *r, const char *name, srv_sequence *s) {

@@ -1,4 +1,4 @@
-/* The words of sequences of tokens, and the texts of pairs. */
+/* Merges tokens to words, and joins the texts of pairs. */
 #include <string.h>
 
 #include "api/sequences/sequences_api.h"
@@ -21,7 +21,8 @@ bool srv_models_segments(srv_request *req, const srv_sequences *s, const int32_t
     return true;
 }
 
-/* Returns the text of tokens [from, to) of a sequence: a part of its text, or the tokens joined. */
+/* Returns the text of tokens [from, to) of a sequence: a part of its text or, without a text, the
+ * joined tokens. */
 static const char *text_of(srv_request *req, const srv_sequence *s, size_t from, size_t to) {
     attn_text joined = {.arena = req->arena};
     const size_t begin = s->text ? s->spans[2 * from] : 0, end = s->text ? s->spans[2 * to - 1] : 0;
