@@ -12,8 +12,8 @@ static void put_property(attn_json_text *j, const srv_field *f);
 /* --- objects with rows --- */
 
 /* Calls `put` for each row. The rows of an object whose name is "" are treated as rows of this
- * table. `put` gets whether the member is always present: f->always, or false if `always` is
- * false. */
+ * table. The argument `always` of `put` says whether the member is always present. It is false for
+ * all rows if `always` is false, else f->always. */
 static void each_row(attn_json_text *j, const srv_field *rows, bool always,
                      void (*put)(attn_json_text *j, const srv_field *f, bool always)) {
     for (const srv_field *f = rows; f->name; f++)
@@ -56,7 +56,7 @@ static void put_rows(attn_json_text *j, const srv_field *f) {
 static const char *put_types(attn_json_text *j, const char *at, const srv_field *f);
 
 /* Writes "type": "integer" or, if a question mark stands at `at`, "type": ["integer", "null"].
- * Returns the position behind the question mark, if there is one, in the notation. */
+ * Returns the position in the notation, behind the question mark if there is one. */
 static const char *put_name(attn_json_text *j, const char *name, size_t n, const char *at) {
     attn_json_key(j, "type");
     if (*at == '?')
@@ -92,8 +92,8 @@ static const char *put_bounds(attn_json_text *j, const char *at, const srv_field
     return least ? at + strspn(at, "-0123456789") : at;
 }
 
-/* If `mark` stands at `at`, writes the text behind it as the member `key`: the format or the media
- * type of a string. Returns the position behind this text. */
+/* If `mark` stands at `at`, writes the text behind it as the member `key`. The text is the format
+ * or the media type of a string. Returns the position behind this text. */
 static const char *put_suffix(attn_json_text *j, const char *at, char mark, const char *key) {
     const size_t n = *at == mark ? 1 + strcspn(at + 1, "?]}>|;") : 0;
     if (n == 0)
@@ -139,7 +139,8 @@ static const char *put_count(attn_json_text *j, const char *at, const char *leas
     return end + open;
 }
 
-/* Writes the schema of a text that holds JSON. `at` is the opening bracket of the JSON's type. */
+/* Writes the schema of a string whose text is JSON. `at` is the opening bracket of the type of this
+ * JSON. */
 static const char *put_json_text(attn_json_text *j, const char *at, const srv_field *f) {
     attn_json_key_string(j, "contentMediaType", "application/json");
     attn_json_key_object(j, "contentSchema");
@@ -176,8 +177,8 @@ static const char *put_one_type(attn_json_text *j, const char *at, const srv_fie
     return at + n;
 }
 
-/* Returns whether the notation names several types from `at` to its end, or to the closing bracket
- * around `at`. */
+/* Returns whether the notation has several types from `at` to its end, or to the closing bracket of
+ * the list or object in which `at` is. */
 static bool has_alternatives(const char *at) {
     for (int depth = 0; *at && depth >= 0; at++) {
         if (depth == 0 && *at == '|')
@@ -204,7 +205,7 @@ static const char *put_types(attn_json_text *j, const char *at, const srv_field 
     return at;
 }
 
-/* Returns the type, in the notation of wire/answer.h, that the kind of a row stands for. */
+/* Returns the type of the values of a row's kind, in the notation of wire/answer.h. */
 static const char *kind_type(const srv_field *f) {
     switch (f->kind) {
     case SRV_BOOL:

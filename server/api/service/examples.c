@@ -33,7 +33,7 @@ static void put_href(attn_json_text *j, const void *file) {
 
 #define PART(name, type, text, ...) SRV_WRITTEN(name, type, NULL, text, .always = true, __VA_ARGS__)
 #define MAYBE(name, type, text)     SRV_WRITTEN(name, type, NULL, text)
-/* The members of an example and of its entry in the list. */
+/* The members that an example and its entry in the list share. */
 #define HEAD                                                                                       \
     PART("id", "string", "The id under /v1/examples."), PART("title", "string", "The title."),     \
         PART("what", "string", "What the example shows."),                                         \

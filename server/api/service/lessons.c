@@ -20,7 +20,7 @@ static void put_count(attn_json_text *j, const void *file) {
 
 #define PART(name, type, text, ...)  SRV_WRITTEN(name, type, NULL, text, .always = true, __VA_ARGS__)
 #define MAYBE(name, type, text, ...) SRV_WRITTEN(name, type, NULL, text, __VA_ARGS__)
-/* The members of a lesson and of its entry in the list. */
+/* The members that a lesson and its entry in the list share. */
 #define HEAD                                                                                       \
     PART("id", "string", "The id under /v1/lessons."), PART("title", "string", "The title."),      \
         PART("purpose", "string", "What one knows afterwards."),                                   \

@@ -1,5 +1,5 @@
 /* GET /openapi.json describes the interface as OpenAPI 3.1. The document is made from srv_routes[]
- * and the field tables, so it agrees with what the router and the decoder do. */
+ * and the field tables, so it agrees with the router and the decoder. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void put_binary(attn_json_text *j, const char *type) {
     srv_api_raw(j, type, "{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}");
 }
 
-/* Writes the schema and the example of the answer as `type`. */
+/* Writes the schema and the example of an answer of the media type `type`. */
 static void put_answered(attn_json_text *j, const srv_route *route, const char *type,
                          const char *schema) {
     attn_json_key_object(j, type);
@@ -94,8 +94,8 @@ static void put_answered(attn_json_text *j, const srv_route *route, const char *
     attn_json_object_end(j);
 }
 
-/* Writes the schema of server-sent events. Its name is that of the answer's schema, with "Events"
- * behind it if the route also answers JSON. */
+/* Writes the schema of server-sent events. Its name is that of the answer's schema. If the route
+ * also answers JSON, "Events" is appended to the name. */
 static void put_events(attn_json_text *j, const srv_route *route) {
     char name[64];
     snprintf(name, sizeof name, "%s%s", route->answer,
@@ -238,7 +238,7 @@ static const char *const tile_headers[] = {"Server-Timing",
                                            "X-Tile-Encoding",
                                            NULL};
 
-/* Writes the answer with status 202, which is a job. */
+/* Writes the answer with status 202, which describes a job. */
 static void put_later(attn_json_text *j, const char *what) {
     static const char *const headers[] = {"Server-Timing", "Cache-Control",      "Vary",
                                           "Location",      "Preference-Applied", NULL};
@@ -310,8 +310,8 @@ static void put_answer(attn_json_text *j, const srv_route *route) {
 }
 
 /* Writes the security of an operation. If API keys are configured (`keys`), the operation needs an
- * API key, in some operations one with the right "admin". Where the read token of a run suffices, a
- * request may have the token instead. If no API keys are configured, a key is optional, and runs
+ * API key, and some operations need a key with the right "admin". An operation on a run may accept
+ * the read token of the run instead. If no API keys are configured, a key is optional, and runs
  * have no tokens. */
 static void put_security(attn_json_text *j, const srv_route *route, bool keys) {
     static const char any[] = "[{\"key\":[]}]", token[] = "[{\"key\":[]},{\"read_token\":[]}]",
@@ -361,7 +361,7 @@ static void put_paths(attn_json_text *j, bool keys) {
     attn_json_object_end(j);
 }
 
-/* The tables of the schemas of answers, each from the room that writes these answers. */
+/* The schema tables of answers. Each table is in the room that writes these answers. */
 static const srv_field *const answers[] = {
     srv_infer_answers,
     srv_health_answers,
@@ -421,8 +421,9 @@ static void put_components(attn_json_text *j, bool keys) {
 }
 
 /* Writes the address of the service as the client sees it, because generated clients use this
- * address unchanged: the host of the request. Behind a proxy, paths may have a prefix that the
- * service does not know. The address is then relative to the address of the document. */
+ * address unchanged. It is made from the Host header of the request. Behind a proxy, paths may have
+ * a prefix that the service does not know. The address is then relative to the address of the
+ * document. */
 static void put_servers(attn_json_text *j) {
     const srv_request *req = srv_json_request(j);
     char address[300] = ".";

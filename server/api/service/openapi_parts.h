@@ -24,8 +24,8 @@ bool srv_api_infers(const srv_route *route);
 /* Write the refusals of a route among its responses, and its member `parameters`. */
 void srv_api_refusals(attn_json_text *j, const srv_route *route);
 void srv_api_parameters(attn_json_text *j, const srv_route *route);
-/* Writes the members of `components` to which the operations refer, except the schemas. `keys` says
- * whether API keys are configured. */
+/* Writes the members of `components` to which operations refer, except the schemas. `keys`: API
+ * keys are configured. */
 void srv_api_shared(attn_json_text *j, bool keys);
 
 #endif

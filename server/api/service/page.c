@@ -7,14 +7,13 @@
 #include "api/service/service_api.h"
 #include "system/embedded.h"
 
-/* The page loads nothing from other hosts, and uses no scripts and styles that are written in the
- * HTML itself. */
+/* The page loads nothing from other hosts. Its HTML contains no inline scripts and styles. */
 #define POLICY                                                                                     \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "   \
     "connect-src 'self'; worker-src 'self'; object-src 'none'; base-uri 'none'; "                  \
     "form-action 'none'; frame-ancestors 'none'"
 
-#define NAME_MOST 128 /* bytes of the longest name that is searched; all files have shorter names */
+#define NAME_MOST 128 /* longest name that is searched, in bytes; all files have shorter names */
 
 static const char no_page[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>attnd</title>"
@@ -118,7 +117,7 @@ srv_outcome srv_page_reference(srv_request *req) {
     return answer_document(req, "docs.html");
 }
 
-/* Returns whether the name of a file holds a hash of its content, as "main-4GJZK2AB.js" does.
+/* Returns whether the name of a file contains a hash of the content, such as "main-4GJZK2AB.js".
  * Caches may keep such files forever. */
 static bool is_hashed(const char *name) {
     const char *dash = strrchr(name, '-');

@@ -1,4 +1,4 @@
-/* Documents for browsers. A document is an embedded file with HTML in place of %content%. */
+/* Documents for browsers. A document is an embedded file in which HTML replaces %content%. */
 #ifndef SRV_PAGE_H
 #define SRV_PAGE_H
 

@@ -12,7 +12,7 @@ static void put_status(attn_json_text *j, const void *status) {
     attn_json_int(j, *(const int *)status);
 }
 
-/* Writes the example of the code whose row is at `place`. */
+/* Writes the example of a problem code. `place` is the row of the code. */
 static void put_example(attn_json_text *j, const void *place) {
     const srv_problem_row *row = place;
     const char *example =

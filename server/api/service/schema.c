@@ -97,7 +97,8 @@ static void put_union(attn_json_text *j, const srv_field *f, bool nullable) {
         put_alternative(j, "number");
     else if (f->accepts & SRV_U_INT)
         put_alternative(j, "integer");
-    /* Client generators have no type for `true` alone or `false` alone. */
+    /* A schema of only `true` or only `false` has no type in generated clients, so this is
+     * "boolean". */
     if (f->accepts & (SRV_U_TRUE | SRV_U_FALSE))
         put_alternative(j, "boolean");
     if (f->accepts & SRV_U_INTS)
@@ -172,8 +173,9 @@ static void put_brief(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
-/* Writes the schema of an element of a list of objects, or its name. Generators of clients cannot
- * read a schema that refers to itself, so a row of the table that it lists only says what it is. */
+/* Writes the schema of an element of a list of objects, or a reference to it. Client generators
+ * cannot read a schema that refers to itself. Therefore a row inside the table that it refers to
+ * gets only a description. */
 static void put_element(attn_json_text *j, const srv_field *f) {
     char name[96];
     if (!f->schema) {
@@ -330,7 +332,7 @@ static void put_field(attn_json_text *j, const srv_field *f) {
         put_union(j, f, nullable);
         break;
     case SRV_RAW:
-    case SRV_CHARS: /* this and the next kind are only for answers */
+    case SRV_CHARS: /* SRV_CHARS and SRV_PUT occur only in answers */
     case SRV_PUT:
         break;
     }

@@ -35,8 +35,8 @@ static void put_available(attn_json_text *j, const void *answer) {
     attn_json_array_end(j);
 }
 
-/* Returns the limit that the setting of `row` causes. For max_body_bytes the limit may be less than
- * the setting, because a body must also fit into the memory for all bodies. */
+/* Returns the limit that follows from the setting of `row`. For max_body_bytes, the limit may be
+ * less than the setting, because a body must also fit into the memory for all bodies. */
 static double limit_of(const srv_app *app, const srv_setting *row) {
     const double set = srv_setting_number(app->config, row);
     if (row->offset != offsetof(srv_config, max_body_bytes))

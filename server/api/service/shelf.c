@@ -19,7 +19,7 @@ static const char *skip_string(const char *p) {
     return *p ? p + 1 : p;
 }
 
-/* Nothing is checked, because the embedded files are well-formed. */
+/* The JSON is not checked, because the embedded files are well-formed. */
 const char *srv_span_behind(const char *p) {
     int depth = 0;
     do {

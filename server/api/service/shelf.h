@@ -1,5 +1,6 @@
-/* Shelves: embedded JSON files that two routes serve, a list with some fields of each and the files
- * themselves. The worked examples and the lessons are shelves. */
+/* Shelves: embedded JSON files that two routes serve. One route answers the list of the files with
+ * some fields of each, the other answers a file. The worked examples and the lessons are
+ * shelves. */
 #ifndef SRV_SHELF_H
 #define SRV_SHELF_H
 
@@ -15,30 +16,33 @@ typedef struct srv_span {
 } srv_span;
 
 typedef struct srv_shelf {
-    const char *folder; /* what the names of its files begin with: "examples/" */
-    const char *route;  /* what the paths of its files begin with: "/v1/examples/" */
-    const char *kind;   /* in errors: "example" */
+    const char *folder; /* prefix of the names of its files: "examples/" */
+    const char *route;  /* prefix of the paths of its files: "/v1/examples/" */
+    const char *kind;   /* the word for a file in error texts: "example" */
     const srv_file *in_order[SRV_SHELF_MOST + 1];
 } srv_shelf;
 
 typedef enum srv_shelf_name { SRV_EXAMPLES, SRV_LESSONS } srv_shelf_name;
-/* Returns a shelf. Its files are in the order of their members `order`; those of equal order are
- * sorted by name. Any thread may call it. */
+/* Returns a shelf. Its files are sorted by their member `order`, and by name if this is equal. Any
+ * thread may call it. */
 const srv_shelf *srv_shelf_of(srv_shelf_name name);
-/* Returns the file after `previous`, or the first one if `previous` is NULL. NULL: it was the last. */
+/* Returns the file after `previous`, or the first one if `previous` is NULL. NULL: `previous` was
+ * the last file. */
 const srv_file *srv_shelf_next(const srv_shelf *shelf, const srv_file *previous);
 
-/* Returns the value of a member of the JSON object at p, unchanged; "null": there is no such member.
- * The text must be well-formed JSON. */
+/* Returns the JSON of a member of the object at p, unchanged. "null": there is no such member. The
+ * text must be well-formed JSON. */
 srv_span srv_span_member(const char *p, const char *name);
-/* Returns the JSON of a top-level field, unchanged; "null": the file lacks the field. */
+/* Returns the JSON of a top-level member of the file, unchanged. "null": the file lacks the
+ * member. */
 srv_span srv_span_of(const srv_file *file, const char *name);
 bool srv_span_is_null(srv_span span);
-/* Returns the address behind the JSON value at p, and behind white space. */
+/* srv_span_behind returns the address behind the JSON value at p. srv_span_skip_space returns the
+ * address behind white space at p. */
 const char *srv_span_behind(const char *p);
 const char *srv_span_skip_space(const char *p);
-/* p is at the value of an item of a list or object. Returns the address of the next item, or of the
- * bracket that ends them. */
+/* Returns the address of the next item of a list or object, or of the bracket that ends it. p is at
+ * the value of an item. */
 const char *srv_span_next(const char *p);
 
 /* Returns the path of a file, such as "/v1/examples/causal", in the arena. */

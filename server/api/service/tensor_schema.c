@@ -7,7 +7,7 @@
 /* --- nested lists --- */
 
 /* The schemas of tensors as nested lists. A schema has an alternative for each depth. A schema that
- * refers to itself would be shorter, but client generators have no type for such a schema. */
+ * refers to itself would be shorter, but client generators cannot express it as a type. */
 static const struct {
     const char *name, *what;
     const char *leaves[2]; /* types of elements, as JSON; all elements of a tensor have one type */
@@ -195,7 +195,7 @@ static const struct {
     {"PositionTensor", "Integers or null, nested by axis, or an object."},
 };
 
-/* Writes the schemas of tensors of bodies: nested lists, or an object. */
+/* Writes the schemas of tensors in bodies: nested lists, or an object. */
 static void put_tensors(attn_json_text *j) {
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         char list[64];

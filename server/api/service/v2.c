@@ -1,6 +1,7 @@
 /* Inference by the Open Inference Protocol under /v2. An infer request is rewritten as a decoded
- * body of POST /v1/attention. The handler of POST /v1/attention computes the answer. It leaves the
- * tensors of the answer as parts (wire/container.h), which become the outputs of the inference. */
+ * body of POST /v1/attention. The handler of POST /v1/attention computes the answer. It stores the
+ * tensors of the answer as parts (wire/container.h). The parts become the outputs of the
+ * inference. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +24,8 @@ static const srv_v2_output *find_output(const char *name) {
     return NULL;
 }
 
-/* Chooses the outputs to answer: those that the request names or, if it names none, those of the
- * metadata. false: a problem is set. */
+/* Chooses the outputs to answer: the outputs that the request names or, if it names none, the
+ * outputs of the metadata. false: a problem is set. */
 static bool choose_outputs(srv_request *req, const srv_infer *in, const char **names,
                            size_t *count) {
     *count = 0;
@@ -52,7 +53,7 @@ static void add_items(attn_text *text, const char *const *names, size_t count) {
     bool present = false;
     for (size_t i = 0; i < count; i++) {
         const char *item = find_output(names[i])->item;
-        const bool both = strcmp(item, "present") == 0; /* the item of present_key, present_value */
+        const bool both = strcmp(item, "present") == 0; /* for present_key, present_value */
         if (!both || !present)
             attn_text_add(text, "%s\"%s\"", i ? "," : "", item);
         present = present || both;
@@ -64,7 +65,7 @@ static bool no_memory(srv_request *req) {
                              "max_request_bytes", "no memory for the parameters is left");
 }
 
-/* A body of /v1/attention, with the /v2 model for which it was made. */
+/* A body of /v1/attention, and the /v2 model for which it was made. */
 typedef struct model_form {
     srv_decoded_body form;
     const srv_infer_model *model;
@@ -98,9 +99,9 @@ static bool find_tensor(const model_form *form, const char *pointer, bool behind
     return true;
 }
 
-/* The function `place` of the decoded body: finds the input or parameter of the infer request from
- * which the value at `pointer` in the body of /v1/attention was made. For a value inside a
- * parameter, finds the whole parameter, because the client sent the parameter as one text. */
+/* The function `place` of the decoded body. It finds the input or parameter of the infer request
+ * that the value at `pointer` in the body of /v1/attention was made from. For a value inside a
+ * parameter, it finds the whole parameter, because the client sent the parameter as one text. */
 static void find_origin(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
     const model_form *form = (const model_form *)(const void *)of;
     const char *object = form->model->object, *step = pointer + 1;
@@ -129,7 +130,7 @@ static void find_origin(const srv_decoded_body *of, const char *pointer, srv_ori
 }
 
 /* Makes the decoded body of /v1/attention. Its JSON is {"return":[outputs], parameters,
- * "object":{own parameters}}, without the last member if the model has no object. */
+ * "object":{own parameters}}, and lacks the last member if the model has no object. */
 static bool make_form(srv_request *req, const srv_infer_model *model, const srv_infer *in,
                       const char *const *names, size_t count, model_form *out) {
     attn_text text = {.arena = req->arena};
@@ -140,7 +141,7 @@ static bool make_form(srv_request *req, const srv_infer_model *model, const srv_
         attn_text_bytes(&text, in->fields.data, in->fields.size);
     if (model->object) {
         attn_text_add(&text, ",\"%s\":{", model->object);
-        if (in->own.size) /* in->own begins with a comma, which is left out */
+        if (in->own.size) /* skips the comma with which in->own begins */
             attn_text_bytes(&text, in->own.data + 1, in->own.size - 1);
         attn_text_add(&text, "}");
     }
@@ -242,8 +243,8 @@ srv_outcome srv_v2_infer(srv_request *req) {
     if (!model)
         return SRV_DONE;
     srv_outcome outcome = answer_inference(req, model);
-    /* A request that needs a larger arena than that of the HTTP thread runs again on a request
-     * thread. It is counted there. */
+    /* If the arena of the HTTP thread is too small for a request, the request runs again on a
+     * request thread and is counted there. */
     if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
         count_inference(req, srv_v2_model_index(model));
     return outcome;

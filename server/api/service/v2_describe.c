@@ -47,7 +47,7 @@ const srv_infer_model *srv_v2_find_model(srv_request *req) {
     return NULL;
 }
 
-/* Sets the reply, and forbids clients to cache it, because it changes while the service runs. */
+/* Sets the reply. Forbids clients to cache it, because it changes while the service runs. */
 static srv_outcome reply_uncached(srv_request *req, const srv_field *rows, const void *answer) {
     if (srv_answer_reply(req, rows, answer))
         srv_reply_header(req, "Cache-Control", "no-store");
@@ -142,7 +142,7 @@ static const srv_field index_fields[] = {
     {0},
 };
 
-/* An entry of the index. */
+/* An entry of the index of models. */
 typedef struct index_entry {
     const char *name, *version, *state, *reason;
 } index_entry;
@@ -173,7 +173,8 @@ srv_outcome srv_v2_index(srv_request *req) {
     return SRV_DONE;
 }
 
-/* Returns the data type of an input in the metadata. The input may be sent in other types, too. */
+/* Returns the data type of an input in the metadata. Clients may also send the input in other
+ * types. */
 static const char *input_type(const srv_field *f) {
     return f->accepts & SRV_T_INT ? "INT64" : f->accepts & SRV_T_BOOL ? "BOOL" : "FP32";
 }
@@ -191,7 +192,7 @@ static int input_rank(const srv_field *f, const srv_infer_model *model) {
 /* A tensor of a model, as the metadata and the configuration of the model describe it. */
 typedef struct tensor_answer {
     const char *name, *type;
-    char prefixed[24]; /* "TYPE_" and the type */
+    char prefixed[24]; /* "TYPE_" followed by the type */
     int rank;
     bool optional;
 } tensor_answer;
@@ -408,7 +409,7 @@ static const srv_field statistics_rows[] = {
 /* The answer of GET …/stats: the statistics of one model or of all models. */
 typedef struct statistics_answer {
     const srv_meters *meters;
-    const srv_infer_model *model; /* NULL: all */
+    const srv_infer_model *model; /* NULL: all models */
 } statistics_answer;
 
 static void put_statistics(attn_json_text *j, const srv_meters *m, const srv_infer_model *model) {

@@ -1,5 +1,5 @@
-/* The models of /v2: the fields that each model takes besides those of /v1/attention, and the names
- * of the outputs. */
+/* The models of /v2: the fields that each model takes in addition to those of /v1/attention, and
+ * the names of the outputs. */
 #ifndef SRV_V2_MODEL_H
 #define SRV_V2_MODEL_H
 
@@ -15,7 +15,7 @@ typedef struct srv_infer_model {
      * the model; NULL: none. */
     const char *object;
     const srv_field *own; /* the table of `object`: tensors are inputs, other fields parameters */
-    bool side_by_side;    /* query, key, value and output are [B, L, D], heads side by side in D */
+    bool side_by_side;    /* query, key, value and output are [B, L, D], with all heads in D */
 } srv_infer_model;
 
 extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
@@ -23,8 +23,8 @@ extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
 typedef struct srv_v2_output {
     const char *name;
     const char *item; /* the output's name in `return` of /v1/attention */
-    /* Number of axes in the metadata. For models with side_by_side, the metadata has 3 instead of
-     * 4. 0: the metadata does not list the output, but a request may ask for it. */
+    /* Number of axes in the metadata. For models with side_by_side, the metadata says 3 instead of
+     * 4. 0: the metadata does not list the output, but requests may name it. */
     int rank;
 } srv_v2_output;
 
