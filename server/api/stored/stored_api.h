@@ -1,5 +1,5 @@
-/* What the routes of stored runs share: fields that select sites, layers and heads of a run;
- * functions that hold a run and compute cells of its weights; headers that let clients keep
+/* Code that the routes of stored runs share: fields that select sites, layers and heads of a run;
+ * functions that hold a run and compute cells of its weights; headers that let clients cache
  * answers; and looks, which are requests about a run that may take long. */
 #ifndef SRV_STORED_API_H
 #define SRV_STORED_API_H
@@ -20,7 +20,7 @@ typedef struct srv_run_spot {
     const char *stack; /* NULL: not given */
     int64_t batch, layer, head;
     bool all_heads; /* selects all heads of the batch entry; `head` is then not read */
-    bool of_scores; /* set before the check: heads are those of the scores, not of the weights */
+    bool of_scores; /* set before the check: heads are score heads, not weight heads */
 } srv_run_spot;
 
 extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
@@ -55,7 +55,8 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
                   "answer then has one more axis in front, the heads in this order.",              \
                   .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words,             \
                   .example = "\"all\"")
-/* The field `heads` with one more word, "mean", for routes that answer the mean of the heads. */
+/* The field `heads` with the additional word "mean", for routes that answer the mean of the
+ * heads. */
 #define SRV_RUN_HEADS_OR_MEAN_ROW(T)                                                               \
     SRV_FIELD_ROW(T, heads, SRV_UNION,                                                             \
                   "Several query heads instead of head: a list of numbers, or \"all\". The "       \
@@ -63,7 +64,7 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
                   "gives the mean of the weights over all heads, without such an axis.",           \
                   .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_mean_words,             \
                   .example = "\"all\"")
-/* The fields `rows`, which may be several ranges, and `cols`. */
+/* The fields `rows`, which may have several ranges, and `cols`. */
 #define SRV_RUN_ROWS_ROW(T)                                                                        \
     SRV_FIELD_ROW(T, rows, SRV_RANGES,                                                             \
                   "Queries: an index, from:to without the end, or a list of these, in the order "  \
@@ -74,24 +75,24 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
                   .example = "\"0:256\"")
 extern const char *const srv_run_head_words[], *const srv_run_mean_words[];
 
-/* A run that is held, and the site that the request selects in it. */
+/* A held run, and the site that the request selects in it. */
 typedef struct srv_run_view {
     const srv_run *held;
     const attn_run_site *site;
-    size_t index; /* number of the site */
-    /* The batch entries that the request is about: all batch entries of the site or, if the request
-     * names a layer of the site's axis of layers, those of this layer. */
+    size_t index; /* index of the site */
+    /* The batch entries that the request selects. These are all batch entries of the site or, if
+     * the request names a layer of the site's axis of layers, the entries of this layer. */
     size_t first_entry, entries;
 } srv_run_view;
 
-/* The part of a site's weights that a request selects: the cells of `heads` x rows x cols. The rows
- * are those of `ranges`, one range after the other. */
+/* The part of a site's weights that a request selects: the cells heads x rows x cols. The rows are
+ * the rows of all `ranges`, one range after the other. */
 typedef struct srv_run_part {
     size_t batch;
     int64_t *heads; /* [head_count] */
     size_t head_count;
     bool many; /* the request has `heads`, so tensors have an axis of heads */
-    bool mean; /* the mean of the heads is selected: `heads` lists all; no axis of heads */
+    bool mean; /* the mean of all heads is selected: `heads` lists all; no axis of heads */
     const srv_bounds *ranges; /* [range_count] */
     size_t range_count;
     size_t rows;      /* number of rows in all ranges together */
@@ -107,34 +108,34 @@ void srv_run_leave(srv_request *req, const srv_run_view *run);
 /* Sets *out to the labels of the site. The lists of *out are in the arena of the request. false: a
  * problem is set. */
 bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out);
-/* Returns the dims of the site if its output is its weights times values of the run alone. Returns
- * NULL if the site was stored with keys but without values, or if Shaw's table of values is in
- * use. */
+/* Returns the dims of the site if its output can be computed from its weights and the values in the
+ * run. Returns NULL if the site was stored with keys but without values, or if it uses Shaw's table
+ * of values. */
 const attn_attention_dims *srv_run_valued(const attn_run_site *site);
-/* Sets run->site to the site that `spot`, a member of the decoded struct of `scope`, selects.
- * Checks that the site has the head, and that the bytes of the head are right (srv_run_touch). If
- * spot->layer selects a layer of the site's axis of layers, spot->batch is an entry of that layer,
- * and is changed to the entry of the site. false: a problem is set. */
+/* Sets run->site to the site that `spot` selects. `spot` is a member of the decoded struct of
+ * `scope`. Checks that the site has the head, and verifies the stored bytes of the head
+ * (srv_run_touch). If spot->layer selects a layer of the site's axis of layers, spot->batch counts
+ * the entries of that layer, and is changed to count the entries of the site. false: a problem is
+ * set. */
 bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot *spot);
-/* Checks the bytes of the run's file from which a head of the site is computed. `batch` or `head`
- * SIZE_MAX: all of them. false: a problem is set. */
+/* Verifies the bytes of the run's file that a head of the site is computed from. If `batch` or
+ * `head` is SIZE_MAX, verifies those of all batch entries or heads. false: a problem is set. */
 bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head);
-/* Sets *out to the part that `spot`, `heads`, `rows` and `cols` select, and checks the bytes of the
- * heads of this part. The four are members of the decoded struct of `scope`. `cols` NULL: all keys.
- * false: a problem is set. */
+/* Sets *out to the part that `spot`, `heads`, `rows` and `cols` select, and verifies the stored
+ * bytes of its heads. These four arguments are members of the decoded struct of `scope`. `cols` may
+ * be NULL, for all keys. false: a problem is set. */
 bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                     const srv_union *heads, const srv_ranges *rows, const srv_ranges *cols,
                     srv_run_part *out);
 /* Checks the cells of the cost against max_cells, and reserves `bytes` of memory in the request's
  * arena. false: a problem is set. */
 bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes);
-/* Adds Cache-Control to the reply, which must be set. The client may keep the answer until the run
- * expires. While the run is open (it grows), the client must not keep the answer. Does nothing for
- * a POST or an error. */
+/* Adds Cache-Control to the reply, which must be set. The client may cache the answer until the run
+ * expires, but not while the run is open (it grows). Does nothing for a POST or an error. */
 void srv_run_keep(srv_request *req, const srv_run *run);
 /* Adds an ETag to the reply, made from the run, `kind` and the query string. Returns true if the
- * request's If-None-Match has this ETag; the reply is then 304. Answers about an open run have no
- * ETag. */
+ * request's If-None-Match has this ETag, and sets the reply to 304. Answers about an open run have
+ * no ETag. */
 bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind);
 
 /* Releases a run that the request has stored, and tells the client its id in the header X-Run-Id.
@@ -142,12 +143,12 @@ bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind)
  * not learn the id. The reply must be set. */
 void srv_run_tell(srv_request *req, const srv_run *run);
 
-/* Computes the exact cells of a part on the pool. Writes them to dst, [heads, rows, cols] elements
- * of the run's result type. */
+/* Computes the exact cells of a part on the pool. Writes [heads, rows, cols] elements of the run's
+ * result type to dst. */
 attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                           attn_stage stage, void *dst, attn_error *err);
-/* Computes the mean over all heads of the cells of a part, [rows, cols] of the run's result
- * type. */
+/* Computes the mean over all heads of the cells of a part. Writes [rows, cols] elements of the
+ * run's result type to dst. */
 attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                          void *dst, attn_error *err);
 /* Returns the number of bytes that srv_run_mean needs. */
@@ -155,8 +156,8 @@ double srv_run_mean_work(const srv_request *req, const srv_run_view *run, const 
 /* Sets `dims` to the shape of a tensor with `width` numbers for each row of the part, and returns
  * its rank: [heads, rows, width] if part->many, otherwise [rows, width]. */
 int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]);
-/* Returns the number of bytes of scratch that srv_run_cells needs, without the SRV_RUN_ROW_WORK
- * bytes for each row of each head. */
+/* Returns the number of bytes of scratch that srv_run_cells needs. In addition, it needs
+ * SRV_RUN_ROW_WORK bytes for each row of each head. */
 double srv_run_cells_work(const srv_request *req, const srv_run_view *run);
 #define SRV_RUN_ROW_WORK 192.0
 /* Upper bound of the bytes of JSON for each byte of a tensor. */
@@ -182,19 +183,19 @@ bool srv_run_sites(const srv_scope *scope, const attn_run *run, const srv_run_sp
 /* Returns the name of the most specific given field that selects sites: "layer", else "stack", else
  * "kind". */
 const char *srv_run_selector(const srv_scope *scope);
-/* Checks that the sites are of one kind and stack, because only then the layers of the sites follow
- * each other. false: a problem is set. */
+/* Checks that the sites are of one kind and stack, because only such sites have consecutive layers.
+ * false: a problem is set. */
 bool srv_run_one_stack(const srv_scope *scope, const attn_run *run, const size_t *sites,
                        size_t count);
 /* Collects the layers of the selected sites, which must be of one kind and stack. If the request
  * has `layer`, collects only this layer. false: a problem is set. */
 bool srv_run_layers(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
                     attn_run_layers *out);
-/* Returns false if the batch entries of the only layer may in fact be layers, which a client has
- * stored in the axis of batch entries. Returns true if a layer has only one batch entry, or if the
- * run has several sites or an axis of layers. */
+/* Returns whether the layers of the run are known. They are not if the run has a single site
+ * without an axis of layers and with several batch entries, because a client may have stored layers
+ * as batch entries. */
 bool srv_run_layers_are_known(const attn_run *run, const attn_run_layers *layers);
-/* Checks the bytes of the run's file from which the layers are computed. false: a problem is
+/* Verifies the bytes of the run's file that the layers are computed from. false: a problem is
  * set. */
 bool srv_run_touch_layers(srv_request *req, const srv_run_view *run, const attn_run_layers *layers);
 
@@ -227,10 +228,10 @@ typedef struct srv_heads_query {
 
 typedef struct srv_run_head {
     const attn_run_site *site;
-    size_t index; /* number of the site */
+    size_t index; /* index of the site */
     size_t layer;
-    size_t batch; /* batch entry, counted in the layer */
-    size_t entry; /* the same entry, counted in the site */
+    size_t batch; /* index of the batch entry in the layer */
+    size_t entry; /* index of the same entry in the site */
     size_t head;
 } srv_run_head;
 
@@ -240,9 +241,9 @@ typedef struct srv_run_heads {
     size_t count;
 } srv_run_heads;
 
-/* Opens the selected sites, lists the heads of these sites, and checks the bytes of the heads. The
- * list is in the arena of the request. `query` is a member of the decoded struct of `scope`. false:
- * a problem is set. */
+/* Opens the selected sites, lists their heads, and verifies the stored bytes of the heads. The list
+ * is in the arena of the request. `query` is a member of the decoded struct of `scope`. false: a
+ * problem is set. */
 bool srv_run_find_heads(const srv_scope *scope, srv_run_view *run, const srv_heads_query *query,
                         srv_run_heads *out);
 /* Returns the size of the list `items` in bytes. */
@@ -255,12 +256,12 @@ extern const srv_field srv_run_head_rows[];
 /* A look is a request about a run that may take long: GET …/analyses, …/heatmaps, …/atlas, …/heads,
  * …/rollout and …/flow. The answers of looks are kept with the run (store/runs.h). If a request has
  * the header "Prefer: respond-async" (RFC 7240), a long look is computed by a job. The job makes a
- * request of its own and calls the same handler again with it. */
+ * new request and calls the same handler with it. */
 
-/* A look. The route's own struct begins with a srv_look. */
+/* The state of a look. The route's own struct begins with a srv_look. */
 typedef struct srv_look {
     SRV_CALL;
-    srv_run_view *run; /* held until the look ends; run->site is not yet selected */
+    srv_run_view *run; /* held until the look ends; run->site is still NULL */
 } srv_look;
 
 /* The first member of the own struct of a look's route: `look`, a srv_look. The members of the
@@ -285,9 +286,9 @@ typedef struct srv_look {
     .fields = query, .body = offsetof(T, q), .decimals = offsetof(T, q.decimals),                  \
     .limits = SRV_LOOK_LIMITS
 
-/* Answers the look `data` (a srv_look) at the run that the path names: with the kept answer, with a
- * job that calls `handler`, or by the steps. An answer of the steps is then kept. `handler` NULL:
- * the look is short, so no job computes it, and its answer is not kept. */
+/* Answers the look `data` (a srv_look) at the run that the path names. The answer is the kept
+ * answer, a job that calls `handler`, or the result of the steps, which is then kept. If `handler`
+ * is NULL, the look is short: no job computes it, and its answer is not kept. */
 srv_outcome srv_look_run(void *data, const srv_steps *steps, srv_outcome (*handler)(srv_request *));
 /* Sets the cost of the look. `bytes` of memory will be reserved. */
 void srv_look_needs(srv_look *look, double cells, double operations, double bytes);

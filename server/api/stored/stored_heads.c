@@ -1,4 +1,4 @@
-/* Lists many heads of a run. */
+/* Lists the heads of several sites of a run. */
 #include "api/stored/stored_api.h"
 
 #include "request/shared.h"
@@ -10,14 +10,14 @@ typedef struct finder {
     const srv_scope *scope;
     srv_run_view *run;
     const srv_heads_query *query;
-    size_t *sites; /* [count] numbers of the selected sites */
+    size_t *sites; /* [count] indices of the selected sites */
     size_t count;
     srv_run_heads all;
 } finder;
 
-/* Lists the sites that kind, stack and layer select among the sites of the field `sites` or, if
- * this field is absent, among all sites of the run. false: a problem is set, for example because no
- * site is selected. */
+/* Lists the sites that kind, stack and layer select. If the request has the field `sites`, only
+ * these sites are considered, else all sites of the run. false: a problem is set, for example
+ * because no site is selected. */
 static bool find_sites(finder *f) {
     const attn_run *run = f->run->held->run;
     const srv_strings *names = &f->query->sites;
@@ -82,7 +82,8 @@ static bool count_heads(finder *f, size_t *out) {
                       "%.0f heads are selected, at most %d are answered at once", all, HEADS_MOST);
 }
 
-/* Adds the selected heads of a batch entry and checks their bytes. false: a problem is set. */
+/* Adds the selected heads of a batch entry and verifies their stored bytes. false: a problem is
+ * set. */
 static bool add_entry(finder *f, size_t index, size_t layer, size_t batch, size_t entry) {
     const srv_union *heads = &f->query->heads;
     const size_t n = heads->is == SRV_U_INTS ? heads->ints.count : attn_run_dims(f->run->site)->Ho;

@@ -15,7 +15,7 @@ enum {
 /* --- kept answers --- */
 
 /* Returns the key of the answer. The key has the version of the program and the kernels, because
- * other versions and kernels may give another answer. NULL: the answer cannot be kept. */
+ * other versions and kernels may give different answers. NULL: the answer cannot be kept. */
 static const char *answer_key(srv_request *req) {
     attn_text t = {.arena = req->arena};
     const char *query = srv_later_query(req);
@@ -24,7 +24,7 @@ static const char *answer_key(srv_request *req) {
     return t.failed || !query ? NULL : t.data;
 }
 
-/* Describes the job of the look. Returns true if the reply is set: the kept answer, or a
+/* Prepares the job of the look. Returns true if the reply is set to the kept answer or to a
  * problem. */
 static bool is_answered(srv_look *look, srv_outcome (*handler)(srv_request *)) {
     srv_request *req = look->req;
@@ -48,8 +48,8 @@ static bool is_answered(srv_look *look, srv_outcome (*handler)(srv_request *)) {
     return found;
 }
 
-/* Joins the pieces of memory of a reply's body to one block. The kept body is one block, and this
- * reply has to have the same ETag. A body that is too large to be kept stays in pieces. */
+/* Joins the pieces of a reply's body to one block. The kept body is one block, and this reply must
+ * have the same ETag. A body that is too large to be kept stays in pieces. */
 static void join_pieces(srv_request *req) {
     srv_reply *reply = &req->reply;
     size_t size = 0;
@@ -69,8 +69,8 @@ static void join_pieces(srv_request *req) {
     reply->pieces = NULL;
 }
 
-/* Keeps the answer of the reply. If the answer of a job cannot be kept, the job fails, because
- * there is no other place for its answer. */
+/* Keeps the answer in the reply. If the answer of a job cannot be kept, the job fails, because its
+ * answer has no other place. */
 static void keep_answer(const srv_look *look, const srv_run *run) {
     srv_request *req = look->req;
     const srv_reply *reply = &req->reply;

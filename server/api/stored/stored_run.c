@@ -1,5 +1,5 @@
 /* Code that the routes of /v1/runs/{id} share: holds the run that the path names, checks the fields
- * that select a part, adds the headers that let clients keep answers, and computes exact cells on
+ * that select a part, adds the headers that let clients cache answers, and computes exact cells on
  * the pool. */
 #include "api/stored/stored_api.h"
 #include "base/try.h"
@@ -76,7 +76,7 @@ static bool check_below(const srv_scope *scope, const char *name, const char *wh
 
 /* --- the site --- */
 
-/* Sets *out to the number of the selected site. false: a problem is set. */
+/* Sets *out to the index of the selected site. false: a problem is set. */
 static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
                       size_t *out) {
     size_t *sites, found;
@@ -90,15 +90,16 @@ static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run
                       found, attn_run_site_count(run));
 }
 
-/* Returns whether the request can name a head. A request that cannot is about all heads. */
+/* Returns whether the route has the field `head`. Requests to other routes are about all heads. */
 static bool has_head(const srv_field *fields) {
     while (fields->name && strcmp(fields->name, "head") != 0)
         fields++;
     return fields->name != NULL;
 }
 
-/* Sets run->first_entry and run->entries to all batch entries of the site, or, if the site has an
- * axis of layers and the request names a layer, to those of that layer. false: a problem is set. */
+/* Sets run->first_entry and run->entries. They cover all batch entries of the site or, if the site
+ * has an axis of layers and the request names a layer, the entries of that layer. false: a problem
+ * is set. */
 static bool find_entries(const srv_scope *scope, srv_run_view *run, size_t site,
                          const srv_run_spot *spot) {
     const attn_run_site_info *info = attn_run_site_info_of(run->held->run, site);
@@ -124,8 +125,8 @@ static size_t count_heads(const srv_run_view *run, const srv_run_spot *spot) {
     return spot->of_scores ? d->Hq : d->Ho;
 }
 
-/* Checks the parts of the run that a head is computed from. Maps of mixed heads are counted otherwise
- * than their scores, for which all heads are checked. */
+/* Verifies the stored bytes that a head is computed from. If the site mixes heads, its score heads
+ * are not its weight heads. In that case a request about scores verifies all heads. */
 static bool touch_head(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                        size_t head) {
     const bool other = spot->of_scores && attn_run_dims(run->site)->factors;
@@ -256,7 +257,7 @@ void srv_run_tell(srv_request *req, const srv_run *run) {
     const char *id = attn_arena_text(req->arena, run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, run);
-    else if (id) /* in a header, because a picture has no field for the id */
+    else if (id) /* a header, because a picture has no field for the id */
         srv_reply_header(req, "X-Run-Id", id);
     srv_run_release(req, run);
 }
@@ -276,16 +277,16 @@ bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind)
     const bool known = strcmp(asked, "*") == 0 || strstr(asked, tag);
     if (known)
         srv_reply_set(req, 304, NULL, "", 0);
-    /* A compressed answer has a weak ETag (http/coding.c). A client that sends the weak ETag gets
-     * the weak ETag back. */
+    /* An answer that is compressed gets a weak ETag (http/coding.c). If the client sent the weak
+     * ETag, the reply has it, too. */
     srv_reply_header(req, "ETag", strstr(asked, t.data) ? t.data : tag);
     return known;
 }
 
 /* --- cells, computed on the pool --- */
 
-/* Lists the ranges of rows of the part, once for each of the first `heads` heads of the part or, if
- * part->mean, for head 0. NULL: out of memory. */
+/* Lists the ranges of rows of the part for each of its first `heads` heads or, if part->mean, once
+ * for head 0. NULL: out of memory. */
 static attn_range *list_ranges(srv_request *req, const srv_run_part *part, size_t heads) {
     size_t n;
     attn_range *ranges = attn_size_mul(heads, part->range_count, &n)
