@@ -4,7 +4,7 @@
 #include "api/vocabulary/vocabulary_api.h"
 #include "wire/answer.h"
 
-/* The largest number of words of a side in an answer whose request has no range. */
+/* The largest number of words of a side in an answer to a request without a range. */
 enum { WORDS_UNASKED = 65536 };
 
 typedef struct query {
@@ -37,8 +37,8 @@ static const attn_tokenizer *tokenizer(const call *c, int side) {
     return srv_models_tokenizer(c->model, side);
 }
 
-/* Returns whether the answer has the side. A model with an encoder alone has a target side, whose
- * words are the classes. A decoder alone has no source. */
+/* Returns whether the answer has the side. A model with only an encoder has a target side, whose
+ * words are the classes. A model with only a decoder has no source. */
 static bool wants(const call *c, int side) {
     return tokenizer(c, side) && (!c->query.sides || (c->query.sides & 1u << side));
 }

@@ -7,7 +7,7 @@
 
 srv_outcome srv_models_vocabulary(srv_request *req); /* GET */
 
-extern const srv_field srv_models_vocabulary_query[]; /* the fields of its query string */
-extern const srv_field srv_vocabulary_answers[];      /* the schemas of its answers */
+extern const srv_field srv_models_vocabulary_query[]; /* fields of its query string */
+extern const srv_field srv_vocabulary_answers[];      /* schemas of its answers */
 
 #endif
