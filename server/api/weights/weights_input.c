@@ -1,6 +1,6 @@
 /* An attn_weight_source that reads the weights of a request, and warnings about weights: rows whose
  * sum is not 1, weights outside of 0 … 1, and weights on padding. The service computes with such
- * weights, too, but they are probably a mistake of the client. */
+ * weights, but they are probably a mistake of the client. */
 #include "api/weights/weights_api.h"
 
 #include <stdio.h>
@@ -45,8 +45,8 @@ bool srv_weights_shape(const srv_scope *scope, const char *name, const attn_tens
     dims->Hq = rank > 2 ? weights->dims[rank - 3] : 1;
     *layers = rank > 4 ? weights->dims[0] : 1;
     *entries = 1;
-    /* The products cannot overflow, because the number of elements did not when the tensor was
-     * decoded. (An axis of 0 counts as 1 there.) */
+    /* The products cannot overflow, because the decoder has checked the number of elements. (It
+     * counts an axis of 0 as 1.) */
     for (int axis = rank > 4; axis < rank - 3; axis++)
         *entries *= weights->dims[axis];
     dims->B = *layers * *entries;
@@ -69,7 +69,7 @@ attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_
 
 /* --- weights on padding --- */
 
-/* A larger mean weight on padding causes a warning. Smaller weights may be rounding errors. */
+/* Mean weight on padding above which a warning is given. Smaller weights may be rounding errors. */
 #define LEAST 1e-6
 
 static bool is_padding(const char *label) {
@@ -100,7 +100,7 @@ void srv_padding_entry(srv_padding *p, size_t batch) {
     const srv_names *names = srv_labels_of(p->labels, batch);
     p->batch = batch;
     if (names == p->names)
-        return; /* p->keys are the padding keys among these names already */
+        return; /* p->keys already has the padding keys of these names */
     p->names = names;
     p->key_count = 0;
     for (size_t j = 0; p->any && j < p->names->key.count; j++)
