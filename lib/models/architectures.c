@@ -53,8 +53,8 @@ static void add_norm(const place *p, const char *what, attn_norm *norm) {
     attn_norm_declare(norm, p->model->set, name);
 }
 
-/* Adds a block with its wrap. `norm` is the name of its norm, and "<norm>_out" that of the second
- * one. */
+/* Adds a block with its wrap. `norm` is the name of its norm, and "<norm>_out" the name of its
+ * second norm. */
 static model_block *add(const place *p, const model_operation *operation, const char *norm) {
     static const model_wrap wraps[] = {[ATTN_MODEL_NORM_BEFORE] = WRAP_BEFORE,
                                        [ATTN_MODEL_NORM_AFTER] = WRAP_AFTER,
@@ -149,8 +149,8 @@ static void add_feed(const place *p, const char *norm) {
     add_linear(p, "linear2", c->feed_forward, c->width, &feed->linear2);
 }
 
-/* Adds the norm at the end of a stack, unless the configuration or else `usual` says that there is
- * none. */
+/* Adds the norm at the end of a stack. The configuration decides whether there is one, or else
+ * `usual` does. */
 static void add_last_norm(attn_model *m, model_stack *stack, const char *name, bool usual) {
     if (!attn_models_has_bias(m->config.stack_norm, usual))
         return;
@@ -172,8 +172,8 @@ static void add_tokens(attn_model *m, model_stack *stack, const char *name, size
                            (float)scale, c->embedding_std, -1);
 }
 
-/* Declares the tables of positions that both stacks share: those of embeddings, and the factors of
- * longrope. */
+/* Declares the parameters of positions that both stacks share: the tables added to embeddings, and
+ * the factors of longrope. */
 static void add_positions(attn_model *m) {
     const attn_model_config *c = &m->config;
     const attn_init one = {.kind = ATTN_INIT_CONSTANT, .amount = 1};
@@ -188,9 +188,9 @@ static void add_positions(attn_model *m) {
     attn_layers_add(m->set, "rotary", "long_factor", 1, &pairs, one, &m->long_factor);
 }
 
-/* Declares the tables and layers that a stack has beside the table of its tokens, if the
- * configuration has them. The names begin with `side`, that of the tokens without "_embedding". The
- * table of segments has the initial values of a table of positions. */
+/* Declares the tables and layers that a stack has besides the table of its tokens, as far as the
+ * configuration asks for them. Their names begin with `side`, which is the name of the token table
+ * without "_embedding". The table of segments has the initial values of a table of positions. */
 static void add_other_embeddings(attn_model *m, model_stack *stack, const char *side) {
     const attn_model_config *c = &m->config;
     model_embedding *e = &stack->embedding;
@@ -261,8 +261,8 @@ static const layer_part encoder_parts[] = {{&attn_models_self, "self_attn", "nor
                                         {&attn_models_feed, "", "norm3"},
                                         {0}};
 
-/* Adds the layers of a stack. The first layer of a group of layers that share parameters declares
- * them, under the number of the group. */
+/* Adds the layers of a stack. If a group of layers shares parameters, the first layer of the group
+ * declares them, under the number of the group. */
 static void add_layers(attn_model *m, model_stack *stack, const char *name, const layer_part *parts,
                        size_t layers) {
     const size_t groups = m->config.num_layer_groups ? m->config.num_layer_groups : layers;
@@ -286,7 +286,7 @@ static void add_layers(attn_model *m, model_stack *stack, const char *name, cons
     }
 }
 
-/* Copies the layers of a block but keeps the place of another one. */
+/* Replaces each block that shares parameters by a copy of the block that has them. */
 static void share_blocks(model_stack *stack) {
     for (size_t i = 0; i < stack->count; i++)
         stack->blocks[i] = stack->blocks[stack->blocks[i].like];

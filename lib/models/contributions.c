@@ -1,7 +1,7 @@
-/* Direct contributions to a logit (attn/interpret.h). A logit is linear in what each block adds to
- * the residual stream once the deviations of the norms are frozen. So one vector, the gradient of the
- * logit with respect to the stream, goes back from the head through the norms, and its product with
- * what a block added is the contribution of the block. */
+/* Direct contributions to a logit (attn/interpret.h). Once the deviations of the norms are frozen,
+ * a logit is linear in the vectors that blocks add to the residual stream. So the gradient of the
+ * logit with respect to the stream is computed backwards, from the head through the norms. The
+ * contribution of a block is the product of this gradient with the vector that the block added. */
 #include <attn/interpret.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,14 +9,14 @@
 #include "base/try.h"
 #include "models/model_private.h"
 
-/* A logit on the way back. */
+/* The backward pass from one logit. */
 typedef struct way {
     const attn_activations *a;
     size_t place;
     double *stream;  /* [D] gradient of the logit with respect to the stream */
-    double *added;   /* [D] and with respect to what a block made */
-    double *through; /* [Q] and with respect to the outputs of its heads */
-    float *row;      /* [max(D, Q)] of a matrix */
+    double *added;   /* [D] gradient with respect to the output of a block */
+    double *through; /* [Q] gradient with respect to the outputs of the block's heads */
+    float *row;      /* [max(D, Q)] a row of a matrix */
 } way;
 
 static double dot(const double *g, const float *x, size_t n) {
@@ -26,8 +26,8 @@ static double dot(const double *g, const float *x, size_t n) {
     return sum;
 }
 
-/* Replaces the gradient of a norm's output by that of its input, with the frozen deviation. Returns
- * the contribution of the norm's bias. */
+/* Turns the gradient with respect to a norm's output into the gradient with respect to its input.
+ * The deviation is frozen. Returns the contribution of the norm's bias. */
 static double norm_back(double *g, const attn_norm *norm, const float *stats) {
     const size_t D = norm->width;
     const double bias = norm->bias.value ? dot(g, norm->bias.value, D) : 0;
@@ -41,7 +41,8 @@ static double norm_back(double *g, const attn_norm *norm, const float *stats) {
     return bias;
 }
 
-/* Sets the contributions of the heads of an attention block, and adds that of the bias of W_o. */
+/* Sets the contributions of the heads of an attention block. Adds the contribution of the bias of
+ * W_o to *bias. */
 static void heads_back(way *y, const attn_attend *a, const float *outputs, double *heads,
                        double *bias) {
     const size_t Q = attn_attend_query_width(a), E = Q / a->heads;
@@ -59,7 +60,7 @@ static void heads_back(way *y, const attn_attend *a, const float *outputs, doubl
         *bias += dot(y->added, a->o.bias.value, a->o.out);
 }
 
-/* Returns the list of a block's heads among those of the sites of a model. */
+/* Returns the element of `heads` for a block: `heads` is in the order of the model's sites. */
 static double *heads_of(const attn_model *m, const model_operation *operation, size_t layer,
                         double **heads) {
     size_t i = 0;
@@ -68,7 +69,7 @@ static double *heads_of(const attn_model *m, const model_operation *operation, s
     return heads[i];
 }
 
-/* Goes back through block i. */
+/* Computes the backward pass through block i, and its contributions. */
 static void block_back(way *y, size_t i, attn_contributions *out) {
     const attn_model *m = y->a->model;
     const model_block *block = &y->a->stack->blocks[i];
@@ -123,7 +124,7 @@ static size_t feeds_of(const model_stack *stack) {
     return feeds;
 }
 
-/* Returns whether the heads of a site add to the stream that the logits are made of. */
+/* Returns whether the heads of a site add to the stream from which the logits are computed. */
 static bool is_direct(const attn_model *m, const attn_site *site) {
     return !m->decoder.count || site->kind != ATTN_SITE_ENCODER;
 }

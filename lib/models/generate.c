@@ -17,8 +17,8 @@ enum { BEAMS_MOST = 64 };
 typedef struct step_result {
     int32_t *token; /* [rows] the token that extends each row */
     size_t *parent; /* [rows] the row of the previous step that the token extends */
-    /* [rows, heads, columns] weights, in the order of rows in which the step reads the caches;
-     * NULL: not wanted */
+    /* [rows, heads, columns] weights. Their rows are in the order in which the step reads the
+     * caches. NULL: not wanted */
     float *weights;
     double *taken; /* [rows] log probability of `token`; NULL: alternatives are not wanted */
     /* [rows] alternatives, in the same order of rows as `weights`; NULL: not wanted */
@@ -41,15 +41,16 @@ typedef struct search {
     attn_arena *arena;
     size_t B, S, beams, rows; /* B sources of at most S tokens; rows = B * beams */
     size_t most;              /* largest number of steps of any source */
-    /* The decoder block whose weights are kept: the last one with cross-attention or, without an
-     * encoder, with self-attention. */
+    /* The decoder block whose weights are kept: the last block with cross-attention or, if there is
+     * no encoder, the last block with self-attention. */
     size_t site;
     size_t heads;           /* number of heads of block `site`; 0: there is no such block */
     size_t columns;         /* number of keys in `weights`: S or, without an encoder, `most` */
     bool continues;         /* the model has no encoder: the sources are prompts */
-    const int32_t *prompts; /* [B, S]; of bare prompts from the second token on */
-    size_t *prompted;       /* [B] number of these tokens; 0 if the model has an encoder */
-    size_t *limits;         /* [B] largest number of steps of each source, its prompt included */
+    const int32_t *prompts; /* [B, S] the prompts; a bare prompt begins at its second token here */
+    /* [B] number of tokens in each row of `prompts`; 0 if the model has an encoder */
+    size_t *prompted;
+    size_t *limits; /* [B] largest number of steps of each source, its prompt included */
     bool want_weights;
     model_cache *caches; /* [blocks of the decoder] */
     int64_t *lengths;    /* [rows] number of tokens of each row's source */
@@ -346,7 +347,8 @@ static bool is_going(const search *s) {
     return false;
 }
 
-/* Returns the length of the shortest prompt; 0 if each step is told, those of prompts too. */
+/* Returns the length of the shortest prompt. Returns 0 if options->step is called for each step,
+ * since steps of prompts are reported, too. */
 static size_t shortest_prompt(const search *s) {
     size_t shortest = s->options->step ? 0 : s->most;
     for (size_t b = 0; b < s->B; b++)
@@ -354,8 +356,9 @@ static size_t shortest_prompt(const search *s) {
     return shortest;
 }
 
-/* Reads up to ATTN_MODELS_TOGETHER tokens of all rows from number t: the begin token, then those
- * of the prompts. The token after them is the input of the next step. */
+/* Reads up to ATTN_MODELS_TOGETHER tokens of all rows, from number t on. Token 0 is the begin
+ * token, and the tokens of the prompts follow it. The token after them is the input of the next
+ * step. */
 static attn_status read_prompts(search *s, size_t t, attn_error *err) {
     const size_t left = shortest_prompt(s) - t,
                  n = left < ATTN_MODELS_TOGETHER ? left : ATTN_MODELS_TOGETHER;
@@ -579,7 +582,7 @@ void attn_models_search_cost(const attn_model *m, const attn_model_pass *p, attn
     const double n = (double)p->alternatives;
     const double heads = m->site_count ? (double)m->sites[m->site_count - 1].heads : 0;
     const double cells = p->keeps_weights ? heads * (double)(m->encoder.count ? p->S : p->T) : 0;
-    attn_layer_cost step = {0}; /* new_step and take_choices */
+    attn_layer_cost step = {0}; /* memory of new_step and take_choices */
     attn_cost_bytes(&step, rows * sizeof(int32_t));
     attn_cost_bytes(&step, rows * sizeof(size_t));
     attn_cost_floats(&step, rows * cells);
@@ -588,12 +591,12 @@ void attn_models_search_cost(const attn_model *m, const attn_model_pass *p, attn
     attn_cost_bytes(&step, n > 0 ? rows * sizeof(double) : 0);
     attn_cost_bytes(&step, n > 0 ? rows * sizeof(attn_alternatives) : 0);
     cost->bytes += T * step.bytes;
-    /* prepare */
+    /* memory of prepare */
     attn_cost_bytes(cost, T * sizeof(step_result));
     attn_cost_bytes(cost, rows * (sizeof(int64_t) + sizeof(int32_t) + sizeof(double)));
     attn_cost_bytes(cost, p->hides ? rows * (double)p->S : 0);
     attn_cost_bytes(cost, B * (3 * sizeof(size_t) + sizeof(ending)));
-    /* read_back */
+    /* memory of read_back */
     attn_cost_bytes(cost, B * T * (sizeof(int32_t) + sizeof(float) * cells));
     attn_cost_bytes(cost, n > 0 ? B * T * (sizeof(double) + sizeof(attn_alternatives)) : 0);
     cost->bytes += ATTN_ALIGN * (8 + 4 * B);

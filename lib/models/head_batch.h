@@ -1,4 +1,5 @@
-/* What the files of head_scores.h share: texts as tokens, and the pass over a batch. */
+/* Declarations that the files of head_scores.h share: texts as tokens, and the pass over a
+ * batch. */
 #ifndef ATTN_MODELS_HEAD_BATCH_H
 #define ATTN_MODELS_HEAD_BATCH_H
 
@@ -33,7 +34,7 @@ attn_status attn_models_head_source(const attn_head_batch *batch, const attn_sit
 /* Return the tokens of a site's queries, and of its keys. */
 const attn_head_side *attn_models_head_queries(const attn_head_batch *batch, const attn_site *site);
 const attn_head_side *attn_models_head_keys(const attn_head_batch *batch, const attn_site *site);
-/* Returns whether the batch is made to score the site. */
+/* Returns whether the site is scored with this batch. */
 static inline bool attn_models_head_is_scored(const attn_head_batch *batch, const attn_site *site) {
     return !batch->encoder_only || site->kind == ATTN_SITE_ENCODER;
 }

@@ -11,12 +11,13 @@
 #include "tokens/tokenizer.h"
 
 enum {
-    EDGE_MOST = 8,       /* special tokens of a template before and after a text */
-    SEPARATORS_MOST = 9, /* separators of probes */
-    SEPARATED_BY = 8,    /* every so many tokens of a probe there is a separator */
+    /* largest number of special tokens of a template before, or after, a text */
+    EDGE_MOST = 8,
+    SEPARATORS_MOST = 9, /* largest number of separators of probes */
+    SEPARATED_BY = 8,    /* one token of so many in a probe is a separator */
 };
 
-/* What the sequences of one side are made of. */
+/* The tokens from which the sequences of one side are made. */
 typedef struct alphabet {
     const attn_tokenizer *tokenizer; /* NULL: ids have no texts */
     const attn_model_config *config;
@@ -59,7 +60,7 @@ static void add_separator(alphabet *a, int32_t id) {
         a->separators[a->separator_count++] = id;
 }
 
-/* Finds the separators of probes. A line break is "Ċ" (U+010A) among tokens of bytes. */
+/* Finds the separators of probes. In byte-level tokenizers, a line break is "Ċ" (U+010A). */
 static void find_separators(alphabet *a) {
     static const char *const texts[] = {".", ",", ";", ":", "!", "?", "\xc4\x8a"};
     for (size_t i = 0; a->tokenizer && i < sizeof texts / sizeof *texts; i++)
@@ -148,7 +149,7 @@ static size_t draw(const alphabet *a, uint64_t seed, size_t most, int32_t *ids) 
     return found;
 }
 
-/* Writes a probe of 2 n tokens, the first m of `ids` again and again, at row b of the side. */
+/* Writes a probe of 2 n tokens to row b of the side: the first m of `ids`, repeated. */
 static void place_probe(const alphabet *a, const int32_t *ids, size_t m, size_t n, bool separated,
                         size_t b, attn_head_side *side) {
     int32_t *to = side->ids + b * side->longest;
@@ -199,7 +200,7 @@ static attn_status draw_side(const attn_head_subject *s, attn_model_side which,
     return ATTN_OK;
 }
 
-/* Lowers *length to what the probes of one side can have. */
+/* Lowers *length to the largest length that probes of one side can have. */
 static attn_status limit_length(const attn_head_subject *s, attn_model_side side, attn_arena *arena,
                                 size_t *length, attn_error *err) {
     alphabet a;
@@ -252,8 +253,8 @@ attn_status attn_head_draw(const attn_head_subject *subject, const attn_head_pro
 
 /* --- texts --- */
 
-/* Returns whether a token is a separator: special, or all punctuation and white space with a line
- * break among it. */
+/* Returns whether a token is a separator: a special token, or punctuation and white space that
+ * contain a punctuation mark or a line break. */
 static bool separates(const attn_tokenizer *t, const char *text, const attn_token *token) {
     bool mark = false;
     if (token->word < 0 || attn_tokenizer_is_special(t, token->id))
@@ -317,7 +318,7 @@ attn_status attn_models_place_texts(const attn_head_subject *s, const attn_head_
         place_text(c, &r[b], b, side);
     if (!encodes || !attn_model_has_decoder(c))
         return ATTN_OK;
-    out->encoder_only = true; /* a pass needs a target */
+    out->encoder_only = true; /* the target is one token, since a pass needs a target */
     ATTN_TRY(take_side(c, count, 1, arena, &out->target, err));
     for (size_t b = 0; b < count; b++) {
         out->target.ids[b] = c->begin;

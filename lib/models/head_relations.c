@@ -1,4 +1,4 @@
-/* Which pairs of words heads connect (head_scores.h). */
+/* Finds which pairs of words heads connect (head_scores.h). */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "models/head_batch.h"
 #include "models/model_private.h"
 
-enum { FROM, TO, OTHERS }; /* numbers of words; those of other words start at OTHERS */
+enum { FROM, TO, OTHERS }; /* numbers of words; all other words have numbers from OTHERS on */
 
 /* --- words in a text --- */
 
@@ -21,7 +21,7 @@ static bool is_letter(char c) {
     return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
 }
 
-/* Returns whether `word` is not a part of a longer word where it begins at `at`. */
+/* Returns whether `word`, which begins at `at`, is not a part of a longer word. */
 static bool stands_alone(const char *text, size_t at, const char *word, size_t n) {
     return (!at || !is_letter(word[0]) || !is_letter(text[at - 1])) &&
            (!text[at + n] || !is_letter(word[n - 1]) || !is_letter(text[at + n]));
@@ -45,7 +45,7 @@ static bool overlaps(const attn_token *token, const span *s) {
     return token->begin < s->end && token->end > s->begin;
 }
 
-/* What a sentence is read from and to. */
+/* A sentence and its tokens. */
 typedef struct reading {
     const attn_head_sentence *sentence;
     const attn_head_reading *tokens;
@@ -54,8 +54,8 @@ typedef struct reading {
     bool causal;
 } reading;
 
-/* Sets the number of each token's word. Returns the place of an error in the sentence, with a text
- * in `text`; NULL: there is none. */
+/* Sets the number of each token's word. On an error, returns the member of the sentence that is
+ * wrong, and writes a message to `text`. NULL: no error. */
 static const char *number_words(const reading *r, char text[160]) {
     size_t counts[OTHERS] = {0};
     int32_t other = OTHERS, last = -1;
@@ -87,7 +87,7 @@ static const char *number_words(const reading *r, char text[160]) {
     return counts[FROM] ? "to" : "from";
 }
 
-/* Finds the two words of a sentence. Returns as number_words. */
+/* Finds the two words of a sentence. The result is that of number_words. */
 static const char *find_words(reading *r, char text[160]) {
     const attn_head_sentence *s = r->sentence;
     if (!find_word(s->text, s->from, true, &r->from)) {
@@ -111,8 +111,8 @@ static const char *find_words(reading *r, char text[160]) {
     return number_words(r, text);
 }
 
-/* Reads a sentence: its tokens, and the numbers of their words. Errors have the member as
- * err->where. */
+/* Reads a sentence: its tokens, and the numbers of their words. err->where is the member of the
+ * sentence. */
 static attn_status read_sentence(const attn_head_subject *s, const attn_head_sentence *sentence,
                                  attn_arena *arena, attn_head_reading *tokens, int32_t **words,
                                  attn_error *err) {
@@ -177,8 +177,9 @@ attn_status attn_head_sentences(const attn_head_subject *subject,
 
 /* --- what heads connect --- */
 
-/* Computes the row of weights of a sentence's word `from`, the mean of the rows of its tokens, and
- * adds the columns of each word: sums [longest + OTHERS]. `row` [longest] is scratch memory. */
+/* Computes the row of weights of the word `from` of a sentence: the mean of the rows of its tokens.
+ * Adds up the columns of each word into sums [longest + OTHERS]. `row` [longest] is scratch
+ * memory. */
 static attn_status sum_words(const attn_weight_source *source, const int32_t *words, size_t batch,
                              size_t head, float *row, double *sums, attn_error *err) {
     size_t rows = 0;
@@ -208,7 +209,7 @@ static bool is_largest(const double *sums, size_t n) {
     return true;
 }
 
-/* Adds a sentence to the hits of a head. */
+/* Adds the result of a sentence to the hits of a head. */
 static void count_hit(const double *sums, size_t n, attn_related_head *to) {
     to->hits += is_largest(sums, n);
     to->weight += sums[TO];

@@ -14,7 +14,7 @@
 static const char *const names[] = {ATTN_HEAD_SCORE_LIST(SCORE_NAME)};
 #undef SCORE_NAME
 
-/* The measure that a score is; ATTN_MEASURES: it is another number. */
+/* The measure (analysis.h) that each score is; ATTN_MEASURES: the score is no measure. */
 static const attn_measure measures[ATTN_HEAD_SCORES] = {
     [ATTN_HEAD_INDUCTION] = ATTN_INDUCTION,
     [ATTN_HEAD_DUPLICATE] = ATTN_DUPLICATE_TOKEN,
@@ -117,7 +117,7 @@ static attn_key_class *find_separators(const attn_head_side *keys, size_t count,
     return classes;
 }
 
-/* Returns the options of the measures; without tokens and classes if `arena` is NULL. */
+/* Returns the options of the measures. If `arena` is NULL, they have no tokens and classes. */
 static attn_status measure_options(const attn_head_batch *batch, const attn_site *site,
                                    attn_arena *arena, attn_measure_options *out, attn_error *err) {
     const attn_head_side *keys = attn_models_head_keys(batch, site);
@@ -135,7 +135,7 @@ static attn_status measure_options(const attn_head_batch *batch, const attn_site
     return ATTN_OK;
 }
 
-/* Sets *to to the mean of those of n values, `step` apart, that are no NaN. */
+/* Sets *to to the mean of n values, `step` elements apart. NaN values are left out. */
 static void average(const double *values, size_t n, size_t step, attn_head_mean *to) {
     double sum = 0, square = 0;
     *to = (attn_head_mean){.mean = NAN, .spread = NAN};
@@ -165,7 +165,7 @@ static double value_of(const attn_head_measures *m, attn_head_score score,
     return m->values[measures[score]];
 }
 
-/* Measures the heads of a site and sets those of their scores that are measures. */
+/* Measures the heads of a site, and sets the wanted scores that are measures. */
 static attn_status measure(const attn_head_batch *batch, const attn_site *site,
                            const attn_weight_source *source, unsigned wanted, attn_arena *arena,
                            attn_pool *pool, const attn_control *control, attn_scored_head *heads,
@@ -285,7 +285,8 @@ attn_status attn_head_score_all(const attn_head_subject *subject, const attn_hea
 
 /* --- cost --- */
 
-/* Adds the cost of the measures of a site, whose memory is given back before the next site. */
+/* Adds the cost of the measures of a site. Their memory is given back before the next site, so
+ * *most is the largest. */
 static void add_site(const attn_head_batch *batch, const attn_site *site, size_t slots,
                      attn_model_cost *cost, double *most) {
     const double B = (double)batch->count, H = (double)site->heads;

@@ -1,17 +1,17 @@
-/* Interventions in a pass (attn/interventions.h), made where the walk shows the outputs of heads and
- * the residual stream. */
+/* Interventions in a pass (attn/interventions.h). The walk calls these functions with the outputs
+ * of heads and with the residual stream. */
 #include <string.h>
 
 #include "models/model_private.h"
 
-/* The step after which a part of the stream stands. */
+/* The state of the pass at which each part of the stream is. */
 static const attn_state_step part_steps[] = {
     [ATTN_STREAM_SELF_ATTENTION] = ATTN_STATE_SELF_ATTENTION_SUM,
     [ATTN_STREAM_CROSS_ATTENTION] = ATTN_STATE_CROSS_ATTENTION_SUM,
     [ATTN_STREAM_FEED_FORWARD] = ATTN_STATE_FEED_FORWARD_SUM};
 
-/* Rows [B * T] of numbers that an intervention changes: `n` numbers from `at` of each row, which has
- * `stride` numbers. */
+/* Rows [B * T] of numbers that an intervention changes. A row has `stride` numbers, and the `n`
+ * numbers from `at` on change. */
 typedef struct rows {
     float *data;
     size_t B, T, stride, at, n;
@@ -36,7 +36,7 @@ static float mean_of(const rows *r, const attn_intervention *v, size_t i) {
     return (float)(sum / count);
 }
 
-/* Changes the n numbers at `to`. `means` [n] are those of the references. */
+/* Changes the n numbers at `to`. `means` [n] are the means over the references. */
 static void change(float *to, const rows *r, const attn_intervention *v, size_t t,
                    const float *means) {
     const size_t from = v->from_position == ATTN_EVERY ? t : v->from_position;
@@ -103,7 +103,7 @@ void attn_models_see_heads(void *ctx, float *outputs) {
     attn_models_keep_heads(w, h->half, index, outputs);
 }
 
-/* Returns whether a patch is one of the stream after `after` blocks of a stack. */
+/* Returns whether an intervention patches the stream after the first `after` blocks of a stack. */
 static bool patches(const attn_intervention *v, const attn_model *m, const model_stack *stack,
                     size_t after) {
     const bool decodes = stack == &m->decoder;

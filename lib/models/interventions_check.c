@@ -7,7 +7,7 @@
 static const char *const kind_names[] = {
     [ATTN_SITE_ENCODER] = "encoder", [ATTN_SITE_DECODER] = "decoder", [ATTN_SITE_CROSS] = "cross"};
 
-/* The operation after which a part of the stream stands, in each stack. */
+/* The operation after which each part of the stream is, in encoder and decoder. */
 static const model_operation *const part_operations[][2] = {
     [ATTN_STREAM_SELF_ATTENTION] = {&attn_models_self, &attn_models_causal},
     [ATTN_STREAM_CROSS_ATTENTION] = {NULL, &attn_models_cross},
@@ -17,7 +17,7 @@ static const model_operation *const part_operations[][2] = {
 typedef struct check {
     const attn_model *model;
     const attn_intervention *item;
-    const attn_batch *batch; /* NULL: a search */
+    const attn_batch *batch; /* NULL: the pass is a search */
     size_t index;
     attn_error *err;
 } check;

@@ -10,7 +10,8 @@
 
 #include "base/try.h"
 
-/* Most bytes of names and lists of one model; and most shards. */
+/* MOST_NAMES: limit in bytes of the names and lists of one model. SHARDS: largest number of
+ * shards. */
 #define MOST_NAMES ((size_t)1 << 30)
 enum { SHARDS = 512, PATH = 4096 };
 

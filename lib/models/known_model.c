@@ -1,4 +1,4 @@
-/* Makes models that people know (attn/known_model.h) of their files: reads the configuration, and
+/* Makes models that people know (attn/known_model.h) from their files: reads the configuration, and
  * binds the tensors. */
 #include <attn/known_model.h>
 #include <math.h>
@@ -9,7 +9,8 @@
 #include "base/try.h"
 #include "models/known_tensors.h"
 
-/* Most bytes of names, lists and trees of one model; and of a text of JSON. */
+/* MOST_NAMES: limit in bytes of the names, lists and trees of one model. MOST_JSON: limit of a JSON
+ * text. */
 #define MOST_NAMES ((size_t)1 << 30)
 #define MOST_JSON  ((size_t)64 << 20)
 
@@ -38,7 +39,7 @@ static const attn_block_format *format_of(attn_dtype dtype) {
                                                         : "");
 }
 
-/* Lists the tensors. Those of types that no weight has, such as the ids of positions, have no
+/* Lists the tensors. Tensors of types that no weight has, such as the ids of positions, have no
  * format. */
 static attn_status list_tensors(const attn_safetensors *read, attn_arena *arena, known_tensors *t,
                                 attn_error *err) {
@@ -74,8 +75,8 @@ static attn_status add_member(attn_json *object, attn_json member, attn_arena *a
     return ATTN_OK;
 }
 
-/* Returns the name of a key of the architecture without the architecture, or the whole key if it is
- * one of the whole file that is read; NULL: it changes nothing. */
+/* Returns the name of a key without the architecture in front, or its name in config.json for keys
+ * of the whole file that are read. NULL: the key has no effect. */
 static const char *key_of(const char *key, const char *architecture) {
     static const char *const read[][2] = {{"general.architecture", "general.architecture"},
                                           {"tokenizer.ggml.bos_token_id", "bos_token_id"},
@@ -90,7 +91,8 @@ static const char *key_of(const char *key, const char *architecture) {
     return !strncmp(key, architecture, lead) && key[lead] == '.' ? key + lead + 1 : NULL;
 }
 
-/* Returns the shortest decimal number to which a float32 is nearest: the one that was written. */
+/* Returns the shortest decimal number that rounds to the same float32: the number that was
+ * written. */
 static double shortest(double number) {
     char text[32];
     double found = number;
@@ -122,8 +124,8 @@ static attn_status add_value(attn_json *object, const attn_gguf_value *v, const 
     return add_member(object, member, arena, err);
 }
 
-/* Makes an object of the metadata of the architecture. The number of words is that of the table of
- * embeddings, if no key says it. */
+/* Makes an object of the metadata of the architecture. If no key states the size of the vocabulary,
+ * it is the number of rows of the embeddings. */
 static attn_status read_metadata(const attn_gguf *file, attn_arena *arena, attn_json *out,
                                  attn_error *err) {
     attn_gguf_text name = {"", 0};
@@ -184,8 +186,8 @@ static attn_status find_family(const known_config *k, const attn_family **out, a
                             k->gguf ? "a GGUF file of the architecture" : "the family", type->text);
 }
 
-/* GGUF files say by tensors of factors that rotary positions are scaled: for long and for short texts,
- * or for all (Llama 3), where they hold the whole scaling. */
+/* Finds out whether a GGUF file scales rotary positions. Tensors of factors show this: either for
+ * long and for short texts, or for all texts (Llama 3), where they hold the whole scaling. */
 static void look_at_factors(attn_model_config *c, const known_tensors *t) {
     const bool all = attn_known_tensor(t, "rope_freqs.weight") != NULL;
     if (!all && !attn_known_tensor(t, "rope_factors_long.weight"))
@@ -198,7 +200,7 @@ static void look_at_factors(attn_model_config *c, const known_tensors *t) {
         c->rotary_attention_factor = 1;
 }
 
-/* GGUF files say by their tensors which matrices have a bias. */
+/* Finds out which matrices of a GGUF file have a bias: those whose bias is among the tensors. */
 static void look_at_biases(attn_model_config *c, const known_tensors *t) {
     const bool packed = attn_known_tensor(t, "blk.0.attn_qkv.bias") != NULL;
     const attn_model_choice no = ATTN_MODEL_NO, yes = ATTN_MODEL_YES;
@@ -207,7 +209,7 @@ static void look_at_biases(attn_model_config *c, const known_tensors *t) {
     c->feed_forward_bias = attn_known_tensor(t, "blk.0.ffn_up.bias") ? yes : no;
 }
 
-/* Settings that depend on which tensors there are. */
+/* Sets the settings that depend on which tensors the file has. */
 static void look_at_tensors(known_config *k, const known_tensors *t, const attn_family *family) {
     attn_model_config *c = &k->config;
     const bool head = attn_known_has_head(t, family);
@@ -233,9 +235,10 @@ static attn_status make(const known_config *k, const known_tensors *t, const att
     return status;
 }
 
-/* --- the ends of what a model writes --- */
+/* --- the ids that end generation --- */
 
-/* Adds an id, or the ids of a list, unless they are there. */
+/* Adds an id, or the ids of a list, to the ids that end generation. Leaves out ids that are there
+ * already. */
 static void add_stops(const attn_json *value, size_t vocabulary, attn_known_model *out) {
     for (const attn_json *v = value && value->kind == ATTN_JSON_LIST ? value->first : value; v;
          v = v == value ? NULL : v->next) {
@@ -248,8 +251,8 @@ static void add_stops(const attn_json *value, size_t vocabulary, attn_known_mode
     }
 }
 
-/* Reads what the files say of the ends of sequences, and, where config.json does not, with which
- * token a decoder behind an encoder begins: else with padding, as T5. */
+/* Reads the ids that end sequences. If config.json does not state the token with which a decoder
+ * behind an encoder begins, the other files do; else it is padding, as in T5. */
 static attn_status read_ends(known_config *k, attn_string generation, attn_arena *arena,
                              attn_known_model *out, attn_error *err) {
     static const char *const keys[] = {"eos_token_id", "eot_token_id"};

@@ -9,13 +9,13 @@
 
 enum { NAME = 2 * ATTN_PARAMETER_NAME };
 
-/* What a parameter is made of: rows of a tensor, from `first` on. */
+/* The origin of a parameter: rows of a tensor, from `first` on. */
 typedef struct source {
     const attn_parameter *p;
     const family_tensor *row;
     known_tensor *from;
     size_t first; /* the first row (TURNED: column) of the tensor that belongs to the parameter */
-    size_t all;   /* rows of all parameters that stand in the tensor */
+    size_t all;   /* number of rows of all parameters in the tensor */
 } source;
 
 typedef struct binding {
@@ -56,7 +56,8 @@ bool attn_known_has_head(const known_tensors *t, const attn_family *family) {
 
 /* --- names --- */
 
-/* Matches a name of n bytes with a pattern, whose `*` stands for any text, which *star then is. */
+/* Matches a name of n bytes with a pattern. `*` in the pattern stands for any text, and *star
+ * becomes this text. */
 static bool matches(const char *pattern, const char *name, size_t n, const char **star,
                     size_t *star_size) {
     const size_t lead = strcspn(pattern, "*"), size = strlen(pattern);
@@ -68,8 +69,8 @@ static bool matches(const char *pattern, const char *name, size_t n, const char 
     return !strncmp(name + n - tail, pattern + size - tail, tail);
 }
 
-/* Writes the name of the tensor that a row of the table gives a parameter. Returns false if the row
- * is of another parameter. */
+/* Writes the name of the tensor that a row of the table gives to a parameter. Returns false if the
+ * row belongs to another parameter. */
 static bool name_of(const family_tensor *row, const char *ours, char name[NAME]) {
     const char *dot = strrchr(ours, '.'), *star, *theirs = row->theirs;
     const size_t stem = row->how & WHOLE || !dot ? strlen(ours) : (size_t)(dot - ours);
@@ -82,7 +83,7 @@ static bool name_of(const family_tensor *row, const char *ours, char name[NAME])
     return true;
 }
 
-/* Goes through the rows for the kind of file. */
+/* Returns the row after `row` in the tables for this kind of file. */
 static const family_tensor *next_row(const binding *b, const family_tensor *row, size_t *table) {
     const family_tensor *const *tables =
         b->tensors->gguf ? b->family->gguf.tensors : b->family->folder.tensors;
@@ -95,7 +96,8 @@ static const family_tensor *next_row(const binding *b, const family_tensor *row,
     size_t table_ = 0;                                                                             \
     for (const family_tensor *row = NULL; (row = next_row(b, row, &table_));)
 
-/* Finds the tensor of a parameter; `wanted` is the name that the first row for it says. */
+/* Finds the tensor of a parameter. `wanted` becomes the name in the first row for the parameter,
+ * for errors. */
 static bool find_source(const binding *b, source *s, char wanted[NAME]) {
     char name[NAME];
     *wanted = '\0';
@@ -117,7 +119,8 @@ static size_t rows_of(const attn_parameter *p) {
     return p->dims[0];
 }
 
-/* Sets where the rows of a parameter begin among those of all parameters of its tensor. */
+/* Finds where the rows of a parameter begin in its tensor, among the rows of all parameters in
+ * it. */
 static void place_part(const binding *b, source *s) {
     s->first = s->all = 0;
     for (size_t i = 0; i < b->length; i++) {
@@ -161,7 +164,7 @@ static attn_status check_shape(const source *s, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Returns the view of a parameter of two axes; of a vector, that of a matrix with one column. */
+/* Returns the view of a parameter. A vector becomes a matrix with one column. */
 static attn_weight_view view_of(const binding *b, const source *s) {
     const attn_model_config *c = &b->model->config;
     const size_t E = c->head_width ? c->head_width : c->width / c->num_heads;
@@ -191,7 +194,7 @@ static attn_status check_finite(const source *s, const float *values, size_t n, 
     return ATTN_OK;
 }
 
-/* Copies the values of a parameter that is no view. */
+/* Copies the values of a parameter that is not a view of its tensor. */
 static attn_status copy_values(const binding *b, const source *s, attn_error *err) {
     const size_t columns = s->p->rank == 2 ? s->p->dims[1] : 1;
     const attn_weight from = {.view = view_of(b, s)};
@@ -206,8 +209,8 @@ static attn_status copy_values(const binding *b, const source *s, attn_error *er
     return check_finite(s, to, s->p->count, err);
 }
 
-/* Sets the factors of longrope from lists of the configuration, or from the tensors of a GGUF file;
- * its single list of factors is for all lengths. */
+/* Sets the factors of longrope from lists of the configuration, or from the tensors of a GGUF file.
+ * A GGUF file with a single list of factors uses it for all lengths. */
 static attn_status fill_factors(const binding *b, const attn_parameter *p, attn_error *err) {
     const bool far = strstr(p->name, "long_factor");
     float *to = attn_parameters_values(b->model->set) + p->offset;
@@ -263,7 +266,8 @@ static attn_status find_all(binding *b, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Returns whether the family leaves a tensor out. A tied model may repeat the matrix of its head. */
+/* Returns whether the family does not use a tensor. A tied model may repeat the matrix of its
+ * head. */
 static bool left_out(const binding *b, const known_tensor *t) {
     const char *star;
     size_t size;

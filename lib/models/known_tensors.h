@@ -1,4 +1,4 @@
-/* Tensors of a model from elsewhere, and how they become parameters. */
+/* The tensors of a model in the files of another program, and how they become parameters. */
 #ifndef ATTN_KNOWN_TENSORS_H
 #define ATTN_KNOWN_TENSORS_H
 
@@ -9,7 +9,7 @@ typedef struct known_tensor {
     const char *name;
     const attn_block_format *format; /* NULL: the values are of a type that no weight has */
     int rank;
-    size_t dims[ATTN_MAX_RANK]; /* the last one is that of successive values */
+    size_t dims[ATTN_MAX_RANK]; /* the last axis is that of successive values */
     const void *data;           /* the blocks, in a mapped file */
     bool used;
 } known_tensor;
@@ -22,12 +22,13 @@ typedef struct known_tensors {
 
 /* Returns the tensor with this name; NULL: there is none. */
 known_tensor *attn_known_tensor(const known_tensors *tensors, const char *name);
-/* Returns whether the tensors have the head of a family, under its stem. */
+/* Returns whether the tensors include the head of a family (attn_family.head). */
 bool attn_known_has_head(const known_tensors *tensors, const attn_family *family);
-/* Seals the parameters of a declared model with the tensors: matrices are views of them, vectors are
- * copied. Every parameter must have its tensor, and every tensor must be used or be one of those that
- * the family leaves out. Scratch memory is in the arena. Errors, with the name in err->where:
- * ATTN_EARG (missing, or of no use), ATTN_ESHAPE, ATTN_EDTYPE, ATTN_ENONFINITE, ATTN_ENOMEM. */
+/* Seals the parameters of a declared model with the tensors: matrices become views of the tensors,
+ * and vectors are copied. Every parameter must have a tensor, and every tensor must be used or be
+ * one that the family does not use. Scratch memory is in the arena. Errors, with the name in
+ * err->where: ATTN_EARG (missing, or not used), ATTN_ESHAPE, ATTN_EDTYPE, ATTN_ENONFINITE,
+ * ATTN_ENOMEM. */
 attn_status attn_known_bind(attn_model *model, const known_config *config,
                             const known_tensors *tensors, const attn_family *family,
                             attn_arena *arena, attn_error *err);

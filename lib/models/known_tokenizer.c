@@ -4,13 +4,13 @@
 
 #include "base/try.h"
 
-#define MOST_LISTS (SIZE_MAX >> 1) /* bytes of the lists of tokens and merges */
+#define MOST_LISTS (SIZE_MAX >> 1) /* limit in bytes of the lists of tokens and merges */
 
 static attn_status wrong_kind(const char *key, const char *expected, attn_error *err) {
     return attn_fail(err, ATTN_EARG, key, "expected %s", expected);
 }
 
-/* Sets *out to a text of the metadata; to no text if the key is missing. */
+/* Sets *out to a text of the metadata, or to no text if the key is missing. */
 static attn_status text_at(const attn_gguf *g, const char *key, attn_string *out, attn_error *err) {
     const attn_gguf_value *v = attn_gguf_find(g, key);
     attn_gguf_text text = {NULL, 0};
@@ -20,7 +20,7 @@ static attn_status text_at(const attn_gguf *g, const char *key, attn_string *out
     return ATTN_OK;
 }
 
-/* Sets *out to a list of texts of the metadata; to none if the key is missing. */
+/* Sets *out to a list of texts of the metadata, or to no list if the key is missing. */
 static attn_status texts_at(const attn_gguf *g, const char *key, attn_arena *arena,
                             const attn_string **out, size_t *count, attn_error *err) {
     const attn_gguf_value *v = attn_gguf_find(g, key);
@@ -56,7 +56,7 @@ static attn_status types_at(const attn_gguf *g, size_t tokens, attn_arena *arena
     return ATTN_OK;
 }
 
-/* Sets the special ids. An id that is no token is left out by readers of such files, too. */
+/* Sets the special ids. An id that is no token is left out, as other readers of such files do. */
 static void set_specials(const attn_gguf *g, attn_tokenizer_arrays *a) {
     static const char *const keys[ATTN_SPECIALS] = {
         [ATTN_SPECIAL_PAD] = "tokenizer.ggml.padding_token_id",

@@ -44,7 +44,7 @@ void attn_log_probabilities(const float *logits, const int32_t *ids, size_t rows
     }
 }
 
-/* Returns whether the output of a block is that of a layer. */
+/* Returns whether the output of a block is the output of a layer. */
 static bool ends_layer(const model_block *block) {
     return block->operation == &attn_models_feed;
 }
@@ -73,7 +73,7 @@ static attn_status take(attn_lens *lens, size_t k, bool wants, attn_arena *arena
     return ATTN_OK;
 }
 
-/* Sets what the lens says of a row of logits. */
+/* Sets the results of the lens for one row of logits. */
 static void read_row(attn_lens *lens, size_t at, const float *logits, size_t V, size_t k,
                      const int32_t *id, float *scratch) {
     double all;
@@ -85,7 +85,7 @@ static void read_row(attn_lens *lens, size_t at, const float *logits, size_t V, 
         lens->ranks[at] += logits[v] > logits[*id];
 }
 
-/* Reads places [first, first + n) after a layer, whose stream is x [n, D]. */
+/* Computes the lens at places [first, first + n) after a layer. x [n, D] is the stream there. */
 static attn_status read_layer(const attn_activations *a, attn_lens *lens, size_t layer,
                               size_t first, size_t n, const float *x, size_t k, const int32_t *ids,
                               attn_arena *arena, attn_error *err) {

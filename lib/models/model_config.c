@@ -95,7 +95,7 @@ static attn_status check_word(const attn_model_setting *s, int value, attn_error
 }
 
 /* Checks that the value of a setting in `c` is in the range of the setting, or equal to the default
- * value, which is that in `standard`. */
+ * value, which `standard` has. */
 static attn_status check_setting(const attn_model_setting *s, const attn_model_config *c,
                                  const attn_model_config *standard, attn_error *err) {
     const char *at = (const char *)c + s->offset;
@@ -154,7 +154,7 @@ static attn_status check_attention(const attn_model_config *c, attn_error *err) 
     return ATTN_OK;
 }
 
-/* Checks that a seq2seq model has no option that only models without LSTMs have, and at most
+/* Checks that a seq2seq model has only options that models with LSTMs have, and at most
  * ATTN_LSTM_LAYERS layers. */
 static attn_status check_lstm_options(const attn_model_config *c, attn_error *err) {
     const char *where = c->positions == ATTN_MODEL_ROTARY ? "positions" : NULL;
@@ -200,7 +200,7 @@ static attn_status check_heads(const attn_model_config *c, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Checks settings of positions and of layers, which the block has for some models alone. */
+/* Checks settings of positions and of layers that only some models support. */
 static attn_status check_layers(const attn_model_config *c, attn_error *err) {
     const bool rotary = c->positions == ATTN_MODEL_ROTARY;
     const attn_scaling_kind none = ATTN_SCALING_NONE;

@@ -60,8 +60,8 @@ static bool costs_alike(const model_block *a, const model_block *b) {
                                         a->attend.has_window == b->attend.has_window));
 }
 
-/* Returns how many blocks of a stack cost as much as block i; 0 if a block before i does, since all
- * of them were then counted at that block. */
+/* Returns how many blocks of a stack cost as much as block i. Returns 0 if an earlier block costs
+ * as much, since all these blocks were then counted at the earlier one. */
 static double count_alike(const model_stack *stack, size_t i) {
     double count = 0;
     for (size_t k = 0; k < stack->count; k++) {

@@ -182,8 +182,8 @@ static attn_status load_parameters(attn_model *model, const attn_safetensors *fr
 }
 
 /* Checks that the file holds at least about half of the numbers that a model of its configuration
- * needs. Otherwise a small file with a false configuration could make the service allocate a large
- * model. */
+ * needs. Without this check, a small file with a false configuration could make the service
+ * allocate a large model. */
 static attn_status check_size(const attn_model_file *file, const attn_model_config *config,
                               attn_error *err) {
     size_t bytes, held = 0;
@@ -219,8 +219,8 @@ typedef struct side_keys {
 static const side_keys source_keys = {"source_words", "source_merges", "source_language"},
                        target_keys = {"target_words", "target_merges", "target_language"};
 
-/* Reads the language under a metadata key. English is the default. A language that this program
- * does not know is refused in a sealed file, and becomes English in any other file. */
+/* Reads the language under a metadata key. English is the default. If this program does not know
+ * the language, a sealed file is refused, and in any other file the language becomes English. */
 static attn_status read_language(const attn_model_file *file, const char *key, attn_language *out,
                                  attn_error *err) {
     const char *name = attn_model_file_text(file, key);

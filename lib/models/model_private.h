@@ -20,8 +20,8 @@
 
 enum { MODEL_WIDTH_MOST = 4096 }; /* largest width */
 
-/* Buffers [B, T, D] that the blocks of a lean pass write in turn. The output of a block is read by
- * the next two blocks, its inner input by the next. */
+/* Buffers [B, T, D] that the blocks of a lean pass write in turn. The next two blocks read the
+ * output of a block, and the next block reads its inner input. */
 enum { MODEL_OUTPUTS = 3, MODEL_INNERS = 2 };
 
 /* How a block applies its operation f to its input x. */
@@ -49,12 +49,15 @@ typedef struct model_block {
     const model_operation *operation;
     model_wrap wrap;
     attn_norm norm; /* norm of the wrap, or of the operation attn_models_norm, which has no wrap */
-    attn_norm second;     /* WRAP_AROUND */
-    float residual_scale; /* factor of what is added to x; 0: 1 */
-    /* f reads the input of the block before, not its output; with its norm, if shares_norm. */
+    attn_norm second;     /* only with WRAP_AROUND */
+    float residual_scale; /* factor of the vector that is added to x; 0: 1 */
+    /* f reads the input of the block before instead of its output. With shares_norm it reads this
+     * input after the norm of that block. */
     bool parallel, shares_norm;
-    size_t like; /* the block whose parameters this one has; its own index: it has parameters */
-    /* The layer of the operation, in the member of its type. attn_models_norm has none of them. */
+    /* index of the block whose parameters this block shares; its own index: it has parameters of
+     * its own */
+    size_t like;
+    /* The layer of the operation: the member of its type. attn_models_norm has no layer. */
     union {
         attn_lstm lstm;
         attn_attend attend;
@@ -101,7 +104,8 @@ struct attn_model {
     /* Table [position_offset + max_length, D] of learned positions that both stacks share; rows is 0
      * if there is none. */
     attn_embedding positions;
-    attn_weight short_factor, long_factor; /* of rotary positions that are scaled by longrope */
+    /* factors of rotary positions, if longrope scales them */
+    attn_weight short_factor, long_factor;
     model_stack encoder, decoder;
     model_head head;
     /* A seq2seq model without attention: the LSTM of the decoder starts from the last LSTM states
@@ -118,8 +122,9 @@ struct attn_model {
 /* What the forward pass of a block keeps for its backward pass, and for callers that want weights
  * or states. Arrays are [B, T, D] unless stated otherwise; n = B * T. */
 typedef struct model_trace {
-    const float *x;    /* the input of the operation or of the norm before it */
-    const float *base; /* what the wrap adds: x, or the output of the block before if parallel */
+    const float *x; /* the input of the operation or of the norm before it */
+    /* the vector to which the wrap adds: x, or the output of the block before if parallel */
+    const float *base;
     /* WRAP_BEFORE, WRAP_AROUND: norm(x), the input of the operation; else NULL */
     const float *inner;
     /* WRAP_AFTER: x + dropout(f(x)), the input of the norm; WRAP_AROUND, WRAP_INSIDE: f(…), the
@@ -189,19 +194,18 @@ typedef struct model_half {
     model_cache *caches; /* in a search: [stack->count]; NULL: whole sequences are decoded */
 } model_half;
 
-/* What a pass computed after a block at the places whose activations are kept, or before the first
- * block. Of n places. */
+/* Vectors that a pass keeps at n places: after a block, or before the first block. */
 typedef struct model_kept {
     float *heads; /* [n, Q] outputs of the heads; NULL: the block is no attention */
-    float *made; /* [n, D] what the operation made, without the wrap; NULL: the block has no wrap */
+    float *made; /* [n, D] output of the operation, without the wrap; NULL: the block has no wrap */
     float *out;  /* [n, D] output of the block */
     float *stats;  /* [n, 2] statistics of the last norm of the block */
-    bool *patched; /* [n] the output was patched */
+    bool *patched; /* [n] whether the output was patched */
 } model_kept;
 
 struct attn_activations {
     const attn_model *model;
-    const model_stack *stack; /* the last one */
+    const model_stack *stack; /* the stack whose activations are kept: the last one */
     size_t *rows;             /* [count] rows of the places in the arrays [B, T, …] of a pass */
     size_t count;
     model_kept *blocks; /* [1 + stack->count]; the first has the input of the first block */
@@ -213,21 +217,22 @@ typedef struct model_walk {
     attn_pass pass;
     model_half encoder, decoder;
     bool keep_states; /* also keep model_half.unplaced, which only attn_models_states_of reads */
-    /* Logits of the last `last_logits` tokens of each sequence alone; 0: of all. no_logits: none. */
+    /* If last_logits is above 0, only the last `last_logits` tokens of each sequence get logits; 0:
+     * all tokens. no_logits: no token gets logits. */
     size_t last_logits;
     bool no_logits;
     const attn_intervention *interventions; /* [intervention_count] */
     size_t intervention_count;
     const int64_t *target_lengths; /* [B] or NULL, as in attn_batch */
-    attn_activations *activations; /* NULL: none are kept */
-    /* Number of rows of logits. With B and T of the last stack: B if the model pools, else B *
+    attn_activations *activations; /* NULL: no activations are kept */
+    /* Number of rows of logits, with B and T of the last stack: B if the model pools, else B *
      * T. */
     size_t rows;
     float *logits; /* [rows, V]; NULL: there are none */
     float *pooled; /* [B, D] output of the pooler, after tanh; NULL: the model does not pool */
 } model_walk;
 
-/* Whose heads attn_models_see_heads sees. */
+/* The block whose head outputs attn_models_see_heads receives. */
 typedef struct model_heads {
     const model_walk *walk;
     const model_half *half;
@@ -241,12 +246,12 @@ typedef struct model_rows {
     size_t most; /* largest number of tokens of a row */
 } model_rows;
 
-/* Most tokens of a prompt that a search reads together. */
+/* Largest number of tokens of a prompt that a search reads together. */
 enum { ATTN_MODELS_TOGETHER = 64 };
 
 /* The sizes of a stack in a pass, for its cost. */
 typedef struct model_extent {
-    size_t B, T;    /* number of sequences; number of tokens that the pass reads of each */
+    size_t B, T;    /* number of sequences, and number of tokens that the pass reads of each */
     size_t earlier; /* number of earlier tokens, whose keys and values are in caches */
     size_t S;       /* number of source tokens, that is of rows of the encoder's outputs */
     attn_pass_use use;
@@ -302,20 +307,21 @@ attn_attend attn_models_attend(const attn_model_config *config, bool across);
 /* Returns whether passes may be lean: attention without projections keeps the outputs of the block
  * before as its queries, which a lean pass overwrites. */
 bool attn_models_may_be_lean(const attn_model *model);
-/* Returns whether a part of a model has a bias, by its setting and the one that is its default. */
+/* Returns whether a part of a model has a bias. `choice` is its setting; `usual` is the default. */
 bool attn_models_has_bias(attn_model_choice choice, bool usual);
-/* Returns the activation of layers (layers.h) for one of a configuration. */
+/* Returns the activation of layers (layers.h) that corresponds to one of a configuration. */
 attn_activation attn_models_activation(attn_model_activation activation);
-/* Completes a model whose parameters are sealed: what it shares, and its sinusoids. Error:
+/* Completes a model whose parameters are sealed: shared layers, and the table of sinusoids. Error:
  * ATTN_ENOMEM. */
 attn_status attn_models_complete(attn_model *model, attn_error *err);
 /* Sets a setting to the value in `text`. Returns false if the text is no value of this setting. */
 bool attn_models_set(const attn_model_setting *setting, attn_model_config *config,
                      const char *text);
-/* Returns the options of rotary positions of a layer. If `local`, those of layers with windows that
- * have a base of their own. */
+/* Returns the options of rotary positions of a layer. If `local`, returns those for layers with
+ * windows, which may have a base of their own. */
 attn_position attn_models_rotary(const attn_model_config *config, bool local);
-/* Gives the blocks that have the parameters of another block its layers, once these have values. */
+/* Copies layers, once they have values, to the blocks that share the parameters of another
+ * block. */
 void attn_models_share_blocks(attn_model *model);
 /* attn_models_last returns the last stack, whose outputs the head reads. attn_models_last_half
  * returns the half of a walk that runs this stack. */
@@ -374,15 +380,17 @@ attn_status attn_models_logits(const attn_model *model, attn_pass *pass, const f
  * at "interventions/<index>/…". */
 attn_status attn_models_check_interventions(const attn_model *model, const attn_intervention *list,
                                             size_t count, const attn_batch *batch, attn_error *err);
-/* Makes the interventions in the outputs of the heads of an attention block, [B, L, Q], and keeps
- * them. ctx is a model_heads. */
+/* Applies the interventions to the outputs of the heads of an attention block, [B, L, Q], and keeps
+ * the outputs if they are wanted. ctx is a model_heads. */
 void attn_models_see_heads(void *ctx, float *outputs);
-/* Makes the patches of the residual stream `out` [B, T, D] after block `after - 1` of a stack, or
- * before the first block if `after` is 0, and keeps the stream with the norm's statistics. */
+/* Applies the patches to the residual stream `out` [B, T, D] after block `after - 1` of a stack, or
+ * before the first block if `after` is 0. Keeps the stream and the norm's statistics if they are
+ * wanted. */
 void attn_models_see_stream(const model_walk *walk, const model_half *half, size_t after,
                             float *out, const float *stats);
-/* Keep, at the places of walk->activations if there are any, the outputs of the heads of block
- * `index`, what the operation of a block made, [B, T, D], the stream, and that it was patched. */
+/* These functions keep vectors at the places of walk->activations, if there are any: the outputs of
+ * the heads of block `index`; the output of the operation of a block, [B, T, D]; the stream; and
+ * whether it was patched. */
 void attn_models_keep_heads(const model_walk *walk, const model_half *half, size_t index,
                             const float *outputs);
 void attn_models_keep_made(const model_walk *walk, const model_half *half, const model_block *block,
@@ -404,7 +412,7 @@ attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_er
 
 /* Checks the options of sampling, if the search samples. Error: ATTN_EARG. */
 attn_status attn_models_check_sampling(const attn_generate_options *options, attn_error *err);
-/* Returns whether a search may take a token: pad and begin only with any_ids. */
+/* Returns whether a search may take a token. It may take pad and begin only with any_ids. */
 bool attn_models_may_write(const attn_model_config *config, int32_t token);
 /* Draws a token from logits [V] with the temperature, top_k and top_p of the options, and stores
  * the token in *out. `uniform` is a random number in [0, 1). Scratch memory is in the arena. Error:

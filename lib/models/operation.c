@@ -97,8 +97,8 @@ bool attn_models_may_be_lean(const attn_model *model) {
     return score_kinds[model->config.attention] == ATTN_SCORE_scaled_dot;
 }
 
-/* Lets the interventions and the activations of a walk see the heads of a block. `seen` must live as
- * long as the sight. */
+/* If the walk has interventions or activations, sets sight->heads to the function that receives the
+ * outputs of the heads of a block. `seen` must live as long as the sight. */
 static void show_heads(attn_attend_sight *sight, model_heads *seen, const model_walk *w,
                        const model_half *half, const model_block *block) {
     *seen = (model_heads){w, half, block};
@@ -370,7 +370,7 @@ const model_operation attn_models_lstm = {.forward = lstm_forward,
 
 /* --- feed-forward --- */
 
-/* Returns whether model_trace.hidden is an array of its own, which backward needs. */
+/* Returns whether model_trace.hidden is a separate array, which backward needs. */
 static bool keeps_hidden(const model_feed *feed) {
     return feed->gated || feed->activation != ATTN_RELU;
 }

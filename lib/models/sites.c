@@ -67,7 +67,7 @@ attn_site *attn_models_sites_of(const model_walk *w, attn_error *err) {
     return sites;
 }
 
-/* Reshapes an operand to [B, heads, rows, columns]. An operand of a single head has no axis of
+/* Reshapes an operand to [B, heads, rows, columns]. An operand with a single head lacks the axis of
  * heads before. */
 static void add_head_axis(attn_tensor *t, size_t B, size_t heads) {
     *t = attn_tensor_dense(t->data, ATTN_F32, 4,

@@ -1,4 +1,4 @@
-/* Places in the stacks of a model, which need no pass. */
+/* Functions that find blocks and layers in the stacks of a model, without a pass. */
 #include "models/model_private.h"
 
 const model_stack *attn_models_last(const attn_model *m) {

@@ -50,7 +50,8 @@ static void add_embedding(listing *l) {
     const float *embedded = l->half ? l->half->embedded : NULL;
     const bool norms = l->stack->embedding.norm.width > 0;
     const float *summed = l->half && norms ? l->half->summed : embedded;
-    if (l->stack->embedding.projection.out) { /* the earlier states have another width */
+    /* the earlier states have another width and are not listed */
+    if (l->stack->embedding.projection.out) {
         add_whole(l, ATTN_STATE_EMBEDDING, embedded);
         return;
     }

@@ -31,8 +31,8 @@ static attn_status take(model_walk *w, const model_half *half, bool inner, bool 
     return ATTN_OK;
 }
 
-/* Returns whether a block makes a norm of its input, and whether it keeps what its last norm
- * reads. */
+/* Return whether a block computes a norm of its input, and whether it keeps the input of its last
+ * norm. */
 static bool makes_inner(const model_block *block) {
     return (block->wrap == WRAP_BEFORE || block->wrap == WRAP_AROUND) && block->norm.width &&
            !block->shares_norm;
@@ -41,7 +41,7 @@ static bool makes_sum(const model_block *block) {
     return block->wrap != WRAP_NONE && block->wrap != WRAP_BEFORE;
 }
 
-/* Computes norm(x), or takes that of the block before. */
+/* Sets t->inner: computes norm(x), or takes the norm of the block before. */
 static void enter_block(const model_half *half, const model_block *block, model_trace *t,
                         float *inner) {
     const bool before = block->wrap == WRAP_BEFORE || block->wrap == WRAP_AROUND;
@@ -53,7 +53,7 @@ static void enter_block(const model_half *half, const model_block *block, model_
         attn_norm_forward(inner, t->stats, t->x, half->B * half->T, &block->norm);
 }
 
-/* Adds the residual connection and the last norm to what the operation has made. */
+/* Adds the residual connection and the last norm to the output of the operation, `made`. */
 static void leave_block(model_walk *w, model_half *half, const model_block *block, model_trace *t,
                         float *made) {
     const attn_pointwise *p = attn_pointwise_current();
@@ -73,7 +73,8 @@ static void leave_block(model_walk *w, model_half *half, const model_block *bloc
         attn_norm_forward(t->out, t->stats, t->sum, n, &block->norm);
 }
 
-/* Lets the interventions and the activations of a walk see the residual stream after `after` blocks. */
+/* Passes the residual stream after the first `after` blocks to the interventions and the
+ * activations of a walk. */
 static void show_stream(const model_walk *w, const model_half *half, size_t after, float *out,
                         const float *stats) {
     if (w->intervention_count || w->activations)
@@ -453,7 +454,7 @@ attn_status attn_models_head(model_walk *w, attn_error *err) {
     return attn_models_logits(w->model, &w->pass, pools ? w->pooled : x, w->rows, w->logits, err);
 }
 
-/* Adds the gradient of the pooled outputs to that of the outputs, dout [B, T, D]. */
+/* Adds the gradient of the pooled outputs to the gradient of the outputs, dout [B, T, D]. */
 static attn_status pool_back(model_walk *w, const model_half *half, const float *dpooled,
                              float *dout, attn_error *err) {
     const size_t D = w->model->config.width;

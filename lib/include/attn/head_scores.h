@@ -13,11 +13,11 @@
  *               "In-context Learning and Induction Heads", 2022)
  *   separated   2 n random tokens of which every eighth is a separator
  *
- * Separators are tokens of punctuation, line breaks, and special tokens but the first token of a
- * sequence (Clark et al., "What Does BERT Look At?", 2019). In a text, these are the tokens whose
- * characters are all ASCII punctuation, or white space with a line break. A probe takes as
- * separators the end token of the model and those of . , ; : ! ? and the line break that are
- * tokens. */
+ * Separators are tokens of punctuation or line breaks, and special tokens except the first token of
+ * a sequence (Clark et al., "What Does BERT Look At?", 2019). In a text, a token of the first kind
+ * consists of ASCII punctuation and white space, and contains a punctuation mark or a line break. A
+ * probe takes as separators the end token of the model, and those of . , ; : ! ? and the line break
+ * that are tokens. */
 #ifndef ATTN_HEAD_SCORES_H
 #define ATTN_HEAD_SCORES_H
 

@@ -25,7 +25,7 @@ static const family_tensor tensors[] = {
     TENSOR(H "ffn_output", ENCODER "linear2"),
     TENSOR(H "full_layer_layer_norm", ENCODER "norm2"),
     MASKED_HEAD_TENSORS("predictions.", "dense", "LayerNorm"),
-    TENSOR("sop_classifier.*"), /* the order of two sentences */
+    TENSOR("sop_classifier.*"), /* predicts the order of two sentences; not used */
     TENSOR("albert.pooler.*"),
     END,
 };

@@ -6,14 +6,15 @@ static const family_key keys[] = {
     ROW("type_vocab_size", "num_segments", "2"),
     END,
 };
-/* GGUF files of DistilBERT and RoBERTa have this architecture, too, and no head of masked words. */
+/* GGUF files of DistilBERT and RoBERTa have this architecture, too. GGUF files have no head of
+ * masked words. */
 static const family_key gguf[] = {ROW("token_type_count", "num_segments", "0"), END};
 
 static const family_tensor tensors[] = {
     BERT_EMBEDDING_TENSORS("bert.embeddings."),
     BERT_LAYER_TENSORS("bert.encoder."),
     MASKED_HEAD_TENSORS("cls.predictions.", "transform.dense", "transform.LayerNorm"),
-    TENSOR("cls.seq_relationship.*"), /* whether one sentence follows another */
+    TENSOR("cls.seq_relationship.*"), /* predicts whether one sentence follows another; not used */
     TENSOR("bert.pooler.*"),
     END,
 };

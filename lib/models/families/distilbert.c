@@ -11,7 +11,7 @@ static const family_key keys[] = {
     ROW("activation", "head_activation", "gelu"),
     ROW("max_position_embeddings", "max_length", "512"),
     ROW("tie_word_embeddings", "tied", "true"),
-    ROW("sinusoidal_pos_embds"), /* files have the table in any case */
+    ROW("sinusoidal_pos_embds"), /* no effect: files have the table in any case */
     ROW("tie_weights_"),
     ALWAYS("norm_epsilon", "1e-12"),
     END,

@@ -95,7 +95,7 @@ static attn_status read_row(known_config *k, const family_key *row, const attn_j
     return ATTN_OK;
 }
 
-/* Reads tables of keys, or sets their standards alone. */
+/* Reads the values of tables of keys, or only sets the standard values if `standards` is true. */
 static attn_status read_tables(known_config *k, const family_key *const *tables, bool standards,
                                attn_error *err) {
     for (size_t i = 0; tables[i]; i++)
@@ -122,7 +122,8 @@ static attn_status check_unknown(const known_config *k, attn_error *err) {
                    : ATTN_OK;
 }
 
-/* Returns the id that is the value of a key, or the first one of a list; -1: there is none. */
+/* Returns the id that a key has as its value, or the first id if the value is a list; -1: there is
+ * none. */
 static int32_t id_of(const known_config *k, const char *key) {
     const attn_json *value = attn_json_member((attn_json *)(uintptr_t)k->all, key);
     int64_t id = 0;
@@ -133,8 +134,8 @@ static int32_t id_of(const known_config *k, const char *key) {
     return (int32_t)id;
 }
 
-/* Settings that follow from others: vocabularies, ids, and the arithmetic of rotary angles, which
- * is that of transformers in float32. */
+/* Completes the settings that follow from others: vocabularies, ids, and the arithmetic of rotary
+ * angles (that of transformers, in float32). */
 static void complete(known_config *k) {
     attn_model_config *c = &k->config;
     c->any_ids = true;

@@ -6,7 +6,7 @@ static const family_key keys[] = {
     ROW("tie_word_embeddings", "tied", "true"),
     ROW("head_dim", "head_width", "256"),
     ROW("hidden_activation", "activation", "gelu_tanh"),
-    ROW("hidden_act"), /* the library reads hidden_activation alone */
+    ROW("hidden_act"), /* no effect: transformers reads only hidden_activation */
     ROW("query_pre_attn_scalar", "score_scale", .read = attn_read_inverse_root),
     ROW("attn_logit_softcapping", "score_softcap", "0"),
     ROW("final_logit_softcapping", "logit_softcap", "0"),
@@ -27,8 +27,8 @@ static const family_key keys3[] = {
     END,
 };
 
-/* GGUF files say neither how scores are scaled, which is by the width of a head, nor the base of the
- * angles in layers with windows. */
+/* GGUF files lack two settings, which have standard values: the factor of scores follows from the
+ * width of a head, and the base of angles in layers with windows is 10000. */
 static const family_key gguf2[] = {
     ROW("attention.sliding_window_pattern", .standard = "2", .read = attn_read_every_last), END};
 static const family_key gguf3[] = {

@@ -1,5 +1,5 @@
-/* Keys and tensors of GGUF files, which have the same names in all architectures: those of PyPI's
- * gguf. A key of another name may change the arithmetic, and is refused. */
+/* Keys and tensors of GGUF files. All architectures have the same names, which are those of PyPI's
+ * gguf. A key of another name is refused, since it may change the arithmetic. */
 #include "models/families/family.h"
 
 const family_key attn_keys_gguf[] = {
@@ -9,7 +9,8 @@ const family_key attn_keys_gguf[] = {
     ROW("attention.head_count", "num_heads"),
     ROW("attention.head_count_kv", "num_kv_heads", "0"),
     ROW("attention.key_length", "head_width", "0"),
-    ROW("attention.value_length"), /* shapes tell another one */
+    /* not read: a different width of values shows in the shapes of tensors */
+    ROW("attention.value_length"),
     ROW("feed_forward_length", "feed_forward"),
     ROW("context_length", "max_length"),
     ROW("attention.layer_norm_rms_epsilon", "norm_epsilon", AS_IS),
@@ -61,9 +62,9 @@ const family_tensor attn_gguf_encoder[] = {
     TENSOR("token_embd", "src_embedding"),
     TENSOR("token_types", "seg_embedding"),
     TENSOR("token_embd_norm", "src_embedding_norm"),
-    TENSOR("blk.*.attn_output_norm", ENCODER "norm1"), /* behind a sublayer … */
+    TENSOR("blk.*.attn_output_norm", ENCODER "norm1"), /* the norm behind a sublayer … */
     TENSOR("blk.*.layer_output_norm", ENCODER "norm2"),
-    TENSOR("blk.*.attn_norm", ENCODER "norm1"), /* … or before it */
+    TENSOR("blk.*.attn_norm", ENCODER "norm1"), /* … or the norm before it */
     TENSOR("blk.*.ffn_norm", ENCODER "norm2"),
     TENSOR("output_norm", "encoder.norm"),
     END,

@@ -14,7 +14,7 @@ static const family_key keys[] = {
     ROW("tie_word_embeddings", "tied", "true"),
     ROW("scale_attn_weights", .standard = "true"),
     ROW("scale_attn_by_inverse_layer_idx", .standard = "false"),
-    ROW("reorder_and_upcast_attn"), /* the same sums in another precision */
+    ROW("reorder_and_upcast_attn"), /* no effect: the same sums in another precision */
     ALWAYS("positions", "learned"),
     ALWAYS("logits_bias", "no"),
     END,
@@ -32,7 +32,7 @@ static const family_tensor tensors[] = {
     TENSOR(H "mlp.c_proj", DECODER "linear2", TURNED),
     TENSOR("transformer.ln_f", "decoder.norm"),
     TENSOR("lm_head", "output_projection"),
-    TENSOR(H "attn.bias"), /* causal masks of old files */
+    TENSOR(H "attn.bias"), /* causal masks that old files store; not used */
     TENSOR(H "attn.masked_bias"),
     END,
 };

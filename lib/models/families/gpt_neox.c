@@ -1,4 +1,4 @@
-/* GPT-NeoX and Pythia: attention and feed-forward side by side with two norms, rotary positions on a
+/* GPT-NeoX and Pythia: attention and feed-forward in parallel with two norms, rotary positions on a
  * part of the width. Black et al. 2022. */
 #include "models/families/family.h"
 
@@ -30,7 +30,7 @@ static const family_tensor tensors[] = {
     TENSOR(H "mlp.dense_4h_to_h", DECODER "linear2"),
     TENSOR("gpt_neox.final_layer_norm", "decoder.norm"),
     TENSOR("embed_out", "output_projection"),
-    TENSOR(H "attention.bias"), /* masks and frequencies of old files */
+    TENSOR(H "attention.bias"), /* masks and frequencies that old files store; not used */
     TENSOR(H "attention.masked_bias"),
     TENSOR(H "attention.rotary_emb.inv_freq"),
     END,

@@ -1,5 +1,5 @@
-/* GPT-J: attention and feed-forward side by side with one norm, interleaved rotary positions on a part
- * of the width. Wang and Komatsuzaki 2021. */
+/* GPT-J: attention and feed-forward in parallel with one norm, interleaved rotary positions on a
+ * part of the width. Wang and Komatsuzaki 2021. */
 #include "models/families/family.h"
 
 static const family_key keys[] = {
@@ -33,7 +33,7 @@ static const family_tensor tensors[] = {
     TENSOR(H "mlp.fc_out", DECODER "linear2"),
     TENSOR("transformer.ln_f", "decoder.norm"),
     TENSOR("lm_head", "output_projection"),
-    TENSOR(H "attn.bias"), /* masks of old files */
+    TENSOR(H "attn.bias"), /* masks that old files store; not used */
     TENSOR(H "attn.masked_bias"),
     END,
 };

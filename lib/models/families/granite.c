@@ -1,4 +1,5 @@
-/* Granite: Llama with factors of embeddings, scores, residual connections and logits. IBM 2024. */
+/* Granite: Llama with extra factors for embeddings, scores, residual connections and logits. IBM
+ * 2024. */
 #include "models/families/family.h"
 
 static const family_key keys[] = {
@@ -13,7 +14,8 @@ static const family_key gguf[] = {
     ROW("attention.scale", "score_scale", "0"),
     ROW("residual_scale", "residual_scale", "1"),
     ROW("logit_scale", "logit_scale", .read = attn_read_inverse),
-    ROW("rope.scaling.finetuned", .standard = "true"), /* false: no positions */
+    /* false would mean that there are no positions */
+    ROW("rope.scaling.finetuned", .standard = "true"),
     END,
 };
 

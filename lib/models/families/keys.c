@@ -1,4 +1,4 @@
-/* Keys that several families have, and the reading of those whose values are lists or objects. */
+/* Keys that several families have, and functions that read values that are lists or objects. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ const family_key attn_keys_common[] = {
     END,
 };
 
-/* What decoders like Llama have in common. */
+/* Settings that decoders like Llama have in common. */
 const family_key attn_keys_decoder[] = {
     ALWAYS("architecture", "decoder"),
     ALWAYS("norm", "before"),
@@ -101,7 +101,7 @@ const family_key attn_keys_decoder[] = {
     END,
 };
 
-/* What encoders like BERT have in common. */
+/* Settings that encoders like BERT have in common. */
 const family_key attn_keys_encoder[] = {
     ALWAYS("architecture", "encoder"), ALWAYS("norm", "after"),
     ALWAYS("separate", "true"),        ALWAYS("embedding_scale", "1"),
@@ -125,7 +125,7 @@ const family_key attn_keys_bert[] = {
     END,
 };
 
-/* What models of encoder and decoder have in common. */
+/* Settings and keys that models with encoder and decoder have in common. */
 const family_key attn_keys_seq2seq[] = {
     ROW("vocab_size", "target_vocabulary"),
     ROW("d_model", "width"),
@@ -145,10 +145,10 @@ static attn_status not_a(const char *key, const char *expected, attn_error *err)
     return attn_fail(err, ATTN_EARG, key, "expected %s", expected);
 }
 
-/* A number of an object that says how rotary positions are scaled, and the setting that has it. */
+/* A key of the object that describes the scaling of rotary positions, and its setting. */
 typedef struct scaling_key {
     const char *key;
-    size_t offset; /* of a double of attn_model_config */
+    size_t offset; /* offset of a double in attn_model_config */
 } scaling_key;
 
 #define KEY(name, member)                                                                          \
@@ -174,7 +174,7 @@ static bool number_of(attn_json *object, const char *key, double *out) {
     return true;
 }
 
-/* Reads the kind of scaling; "default" is none. */
+/* Reads the kind of scaling; "default" means no scaling. */
 static attn_status read_kind(known_config *k, attn_json *object, attn_error *err) {
     const attn_json *kind = attn_json_member(object, "rope_type");
     const attn_json *old = attn_json_member(object, "type");
@@ -193,7 +193,8 @@ static attn_status read_kind(known_config *k, attn_json *object, attn_error *err
                      "\"%.40s\" of rope_type is not implemented", text);
 }
 
-/* The factor of longrope is how many times as long texts may be as those of the training. */
+/* Sets the factor of longrope: the ratio of the longest text to the longest text of the
+ * training. */
 static void set_longrope(known_config *k, attn_json *object) {
     attn_model_config *c = &k->config;
     const attn_json *original =
@@ -209,7 +210,7 @@ static void set_longrope(known_config *k, attn_json *object) {
         c->rotary_factor = fmax((double)c->max_length / (double)c->rotary_original_length, 1);
 }
 
-/* Reads an object of rotary parameters, without rope_theta, which goes to *theta. */
+/* Reads an object of rotary parameters. rope_theta is stored in *theta. */
 static attn_status read_parameters(known_config *k, attn_json *object, double *theta,
                                    attn_error *err) {
     attn_model_config *c = &k->config;
@@ -243,7 +244,7 @@ static attn_status read_parameters(known_config *k, attn_json *object, double *t
                    : ATTN_OK;
 }
 
-/* Reads the parameters of full and of sliding layers, each an object. */
+/* Reads the rotary parameters of full and of sliding layers, which are an object each. */
 static attn_status read_both(known_config *k, attn_json *full, attn_json *local, attn_error *err) {
     attn_model_config *c = &k->config;
     c->rotary_scaling = ATTN_MODEL_NO_SCALING;
@@ -268,7 +269,7 @@ READER(attn_read_rope) {
                          : read_parameters(k, object, &k->config.rotary_base, err);
 }
 
-/* GGUF: the kind of scaling. Its numbers have keys of their own. */
+/* Reads the kind of scaling of a GGUF file. The numbers of the scaling have keys of their own. */
 READER(attn_read_rope_type) {
     if (!value || (value->kind == ATTN_JSON_STRING && !strcmp(value->text, "none")))
         return ATTN_OK;
@@ -315,7 +316,7 @@ READER(attn_read_layer_types) {
     return ATTN_OK;
 }
 
-/* no_rope_layers: a list with 0 for each layer without positions. */
+/* Reads no_rope_layers: a list with 0 for each layer without positions. */
 READER(attn_read_unplaced) {
     size_t l = 0;
     if (!value)
@@ -328,8 +329,8 @@ READER(attn_read_unplaced) {
     return ATTN_OK;
 }
 
-/* sliding_window counts the query itself; 0 in GGUF files is none. Without layer_types all layers have
- * it. */
+/* Reads sliding_window, which counts the query itself; 0 in a GGUF file means no window. Without
+ * layer_types all layers have the window. */
 READER(attn_read_window) {
     int64_t keys;
     if (!value || (k->gguf && value->kind == ATTN_JSON_NUMBER && value->number == 0))
@@ -342,7 +343,7 @@ READER(attn_read_window) {
     return ATTN_OK;
 }
 
-/* Reads an integer; an absent one is the standard of the row. */
+/* Reads an integer. If the key is absent, the value is the standard of the row. */
 static attn_status read_integer(const family_key *row, const attn_json *value, int64_t least,
                                 int64_t most, int64_t *out, attn_error *err) {
     *out = row->standard ? strtol(row->standard, NULL, 10) : least;
@@ -352,7 +353,7 @@ static attn_status read_integer(const family_key *row, const attn_json *value, i
                            (long long)least, (long long)most);
 }
 
-/* A window of so many keys on both sides of the query together. */
+/* Reads a window that counts the keys on both sides of the query together. */
 READER(attn_read_half_window) {
     int64_t keys;
     ATTN_TRY(read_integer(row, value, 2, 1 << 20, &keys, err));
@@ -360,7 +361,7 @@ READER(attn_read_half_window) {
     return ATTN_OK;
 }
 
-/* Without use_sliding_window no layer has a window, whatever sliding_window says. */
+/* Reads use_sliding_window. If it is false, no layer has a window, whatever sliding_window is. */
 READER(attn_read_window_on) {
     if (value && value->kind != ATTN_JSON_BOOL)
         return not_a(row->key, "true or false", err);
@@ -369,7 +370,7 @@ READER(attn_read_window_on) {
     return ATTN_OK;
 }
 
-/* max_window_layers: the first layers, which have no window. */
+/* Reads max_window_layers: the number of first layers that have no window. */
 READER(attn_read_full_from) {
     int64_t first;
     ATTN_TRY(read_integer(row, value, 0, 1 << 20, &first, err));
@@ -423,7 +424,7 @@ READER(attn_read_inverse_root) {
     return read_through(k, row, value, inverse_root, err);
 }
 
-/* The part of the width of a head that rotary positions turn. */
+/* Reads which part of a head's width rotary positions turn. */
 READER(attn_read_rotary_part) {
     attn_model_config *c = &k->config;
     if (!value)
@@ -435,7 +436,8 @@ READER(attn_read_rotary_part) {
     return ATTN_OK;
 }
 
-/* Positions count from the id of padding + 1; the table has max_position_embeddings rows in all. */
+/* Reads the id of padding. Positions count from this id + 1, and the table has
+ * max_position_embeddings rows in all. */
 READER(attn_read_pad_offset) {
     int64_t pad = 1;
     if (value && !attn_json_integer(value, 0, 1000, &pad))
@@ -448,7 +450,7 @@ READER(attn_read_pad_offset) {
     return ATTN_OK;
 }
 
-/* Embeddings as wide as the model have no projection. */
+/* Reads the width of embeddings. If it is the width of the model, there is no projection. */
 READER(attn_read_embedding_width) {
     int64_t width;
     ATTN_TRY(read_integer(row, value, 1, 4096, &width, err));
@@ -456,7 +458,8 @@ READER(attn_read_embedding_width) {
     return ATTN_OK;
 }
 
-/* Whether tokens see those before them alone, which the block of a decoder does. */
+/* Reads whether tokens see only earlier tokens. In a decoder they do, and in an encoder they do
+ * not. */
 READER(attn_read_causal) {
     const bool causal = !attn_model_has_encoder(&k->config);
     return !value || (value->kind == ATTN_JSON_BOOL && value->truth == causal)
@@ -482,7 +485,7 @@ READER(attn_read_decoder_feed) {
     return read_same(row, value, k->config.feed_forward, err);
 }
 
-/* Embeddings times sqrt(width), or as they are. */
+/* Reads whether embeddings are multiplied by sqrt(width). */
 READER(attn_read_scale_embedding) {
     if (value && value->kind != ATTN_JSON_BOOL)
         return not_a(row->key, "true or false", err);
@@ -490,7 +493,8 @@ READER(attn_read_scale_embedding) {
     return ATTN_OK;
 }
 
-/* "relu", or "gated-" and an activation; "gated-gelu" is the approximation of GELU by tanh. */
+/* Reads "relu", or "gated-" and an activation; "gated-gelu" is the approximation of GELU by
+ * tanh. */
 READER(attn_read_gated) {
     const char *text = value && value->kind == ATTN_JSON_STRING ? value->text : "relu";
     k->config.gated = !strncmp(text, "gated-", 6);
@@ -499,7 +503,8 @@ READER(attn_read_gated) {
                            k->config.gated && !strcmp(text, "gelu") ? "gelu_new" : text, err);
 }
 
-/* Whether logits are divided by sqrt(width). Files without this key do so if they are tied. */
+/* Reads whether logits are divided by sqrt(width). If the key is absent, they are if the model is
+ * tied. */
 READER(attn_read_root_scaled) {
     if (value && value->kind != ATTN_JSON_BOOL)
         return not_a(row->key, "true or false", err);

@@ -2,7 +2,8 @@
 #include "models/families/family.h"
 
 static const family_key keys[] = {
-    ROW("decoder_vocab_size", "source_vocabulary"), /* equal, as embeddings are shared */
+    /* equal to vocab_size, since embeddings are shared */
+    ROW("decoder_vocab_size", "source_vocabulary"),
     ROW("share_encoder_decoder_embeddings", .standard = "true"),
     ROW("normalize_embedding", .standard = "false"),
     ALWAYS("positions", "sinusoidal"),
@@ -11,7 +12,7 @@ static const family_key keys[] = {
 };
 
 static const family_tensor sinusoids[] = {
-    TENSOR("model.encoder.embed_positions.weight"), /* made anew */
+    TENSOR("model.encoder.embed_positions.weight"), /* not used: the model computes the sines */
     TENSOR("model.decoder.embed_positions.weight"),
     END,
 };

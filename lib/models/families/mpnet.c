@@ -1,11 +1,12 @@
-/* MPNet: BERT without segments, with a bias for each bucket of distances that all layers share. Song
- * et al. 2020. */
+/* MPNet: BERT without segments, with a bias for each bucket of distances. All layers share these
+ * biases. Song et al. 2020. */
 #include "models/families/family.h"
 
 static attn_status read_offset(known_config *k, const family_key *row, const attn_json *value,
                                attn_error *err) {
     (void)row, (void)value, (void)err;
-    k->config.position_offset = 2; /* behind the id of padding, which is 1 in every file */
+    /* positions begin behind the id of padding, which is 1 in every file */
+    k->config.position_offset = 2;
     k->config.max_length -= k->config.max_length > 3 ? 2 : 0;
     return ATTN_OK;
 }

@@ -1,4 +1,5 @@
-/* OLMo 2: norms of what sublayers make, and of all queries and keys. Walsh et al. 2024. */
+/* OLMo 2: norms of the outputs of sublayers, and norms of queries and keys over all heads together.
+ * Walsh et al. 2024. */
 #include "models/families/family.h"
 
 static const family_key keys[] = {ALWAYS("norm", "inside"), ALWAYS("query_norm", "whole"), END};

@@ -4,7 +4,7 @@
 
 static const family_key keys[] = {
     ROW("partial_rotary_factor", .read = attn_read_rotary_part),
-    ROW("original_max_position_embeddings"), /* attn_read_rope reads it */
+    ROW("original_max_position_embeddings"), /* attn_read_rope reads this key */
     ROW("rope_scaling", .read = attn_read_rope),
     ROW("rope_parameters", .read = attn_read_rope),
     END,

@@ -4,11 +4,11 @@
 static const family_key keys[] = {
     ROW("tie_word_embeddings", "tied", "true"),
     ROW("no_rope_layers", .read = attn_read_unplaced),
-    ROW("no_rope_layer_interval"), /* no_rope_layers lists the layers */
+    ROW("no_rope_layer_interval"), /* no effect: no_rope_layers lists the layers */
     END,
 };
 
-/* GGUF files do not list them: they are every fourth one. */
+/* GGUF files do not list the layers without positions. These are every fourth layer. */
 static attn_status read_fourth(known_config *k, const family_key *row, const attn_json *value,
                                attn_error *err) {
     (void)row, (void)value, (void)err;

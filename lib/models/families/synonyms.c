@@ -1,9 +1,10 @@
-/* Words of configurations that mean settings of ours. */
+/* Translates words of configurations to the words of settings (model_config.h). */
 #include <string.h>
 
 #include "models/families/family.h"
 
-/* Words of configurations, and ours, of settings that have a table of words. */
+/* Words of configurations (`theirs`) and of settings (`ours`), for settings with a table of
+ * words. */
 static const struct {
     const char *const *words;
     const char *theirs, *ours;

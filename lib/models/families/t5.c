@@ -13,7 +13,7 @@ static const family_key keys[] = {
     ROW("layer_norm_epsilon", "norm_epsilon", "1e-6"),
     ROW("feed_forward_proj", .read = attn_read_gated),
     ROW("dense_act_fn"),
-    ROW("is_gated_act"), /* both follow from feed_forward_proj */
+    ROW("is_gated_act"), /* no effect: this key and the one before follow from feed_forward_proj */
     ROW("n_positions"),
     ROW("scale_decoder_outputs", .read = attn_read_root_scaled),
     ALWAYS("norm_kind", "rms"),
@@ -46,7 +46,7 @@ static const family_tensor tensors[] = {
     ATTENTION_TENSORS(CROSS, "q", "k", "v", "o", DECODER "multihead_attn"),
     TENSOR("decoder.block.*.layer.2.layer_norm", DECODER "norm3"),
     TENSOR("lm_head", "output_projection"),
-    TENSOR(CROSS "relative_attention_bias.weight"), /* unused there, too */
+    TENSOR(CROSS "relative_attention_bias.weight"), /* not used: cross-attention has no biases */
     END,
 };
 
