@@ -35,7 +35,7 @@ typedef struct side {
     size_t heads;
 } side;
 
-/* The numbers that follow from the sizes of the sources. */
+/* Sizes that follow from the shapes of the sources. */
 typedef struct plan {
     side a, b; /* b.source is NULL if the heads of a are compared: pairs g < h */
     size_t batches;
@@ -52,15 +52,15 @@ typedef struct plan {
 
 /* Sums over the rows of a block for the heads g and h of a pair. */
 typedef struct pair_sums {
-    double js;       /* of the Jensen-Shannon divergence, in nats */
-    double dot;      /* of p_g . p_h */
-    double centered; /* of p_g . p_h after uniform attention is subtracted from both */
+    double js;       /* sum of the Jensen-Shannon divergence, in nats */
+    double dot;      /* sum of p_g . p_h */
+    double centered; /* sum of p_g . p_h after uniform attention is subtracted from both */
     uint64_t rows;   /* number of rows in which both heads have weight */
 } pair_sums;
 /* Sums over the rows of a block for one head. */
 typedef struct head_sums {
-    double square;   /* of p . p */
-    double centered; /* of p . p after uniform attention is subtracted */
+    double square;   /* sum of p . p */
+    double centered; /* sum of p . p after uniform attention is subtracted */
 } head_sums;
 
 /* The sums of one block. */
@@ -127,7 +127,7 @@ static bool is_padding(const plan *p, size_t row) {
            (p->b.source && attn_row_is_padding(p->b.source, p->b.batch, row));
 }
 
-/* Sets l->row[h] from row r of the piece, except `order`. */
+/* Sets l->row[h] from row r of the piece, except the member `order`. */
 static void read_row(const plan *p, const lane *l, size_t h, size_t r) {
     const size_t S = p->S, at = (h * rows_of(p) + r) * S;
     head_row *row = &l->row[h];
@@ -160,8 +160,8 @@ static void centre_columns(const plan *p, const lane *l, size_t h, size_t j, siz
     sums->centered += attn_dot(centered, centered, n);
 }
 
-/* Goes through the pairs of heads g and h that both have weight in the row; `at` is the pair's
- * number. */
+/* Loops over the pairs of heads g and h that both have weight in the row; `at` is the number of the
+ * pair. */
 #define FOR_PAIRS(p, l, g, h, at)                                                                  \
     for (size_t at = 0, g = 0; g < (p)->a.heads; g++)                                              \
         for (size_t h = (p)->b.source ? (p)->a.heads : g + 1; h < (p)->heads; h++, at++)           \
@@ -288,7 +288,7 @@ static double cosine_of(double dot, double a, double b) {
     return length > 0 ? (cosine > 1 ? 1 : cosine < -1 ? -1 : cosine) : NAN;
 }
 
-/* Mean squares below this are rounding differences from uniform attention. */
+/* Mean squares below this are only rounding differences from uniform attention. */
 #define NOTHING 1e-12
 
 static double centered_cosine_of(double dot, double a, double b, size_t L) {
@@ -378,7 +378,7 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
     if (all.overflow)
         return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
     const double products = (double)batches * (double)p.pairs * (double)L * (double)S;
-    /* 32 operations for each cell of each pair of heads: a logarithm and three products */
+    /* counts 32 operations for each cell of each pair of heads: a logarithm and three products */
     *out = (attn_cost){.cells = products,
                        .operations = 32 * products,
                        .work_bytes = all.used - result.content,

@@ -15,7 +15,7 @@
 #include "base/try.h"
 
 enum {
-    FINDINGS = 16, /* diagnoses that the first array holds */
+    FINDINGS = 16, /* number of diagnoses for which the first array has space */
     NAMED = 6,     /* more heads than this are stated as a number and not by name */
 };
 

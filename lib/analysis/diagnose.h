@@ -5,9 +5,9 @@
 #include "attn/analysis.h"
 #include "attn/text.h"
 
-/* Grades of uniformity by normalized entropy: above the first a head is uniform (its diagnosis is
- * near_uniform), above the second nearly uniform (its diagnosis is broad_heads). With 12 keys, 0.9
- * is the entropy of an even choice among 9.4 of them. */
+/* Grades of uniformity by normalized entropy. Above the first number a head is uniform (its
+ * diagnosis is near_uniform). Above the second number it is nearly uniform (its diagnosis is
+ * broad_heads). With 12 keys, 0.9 is the entropy of an even choice among 9.4 of them. */
 #define ATTN_UNIFORM_ENTROPY        0.98
 #define ATTN_NEARLY_UNIFORM_ENTROPY 0.9
 /* queries or keys are too short if the expected spread of their scores is lower than this */

@@ -1,6 +1,6 @@
-/* Names what a head looks at, by rules on its measures. Specific rules are tried before general
- * ones. Most rules need a measure that is clearly higher than under uniform attention with the same
- * mask. */
+/* Names the attention pattern of a head, by rules on its measures. Specific rules are tried before
+ * general ones. Most rules need a measure that is clearly higher than under uniform attention with
+ * the same mask. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -213,8 +213,8 @@ static bool name_blocks(naming *n) {
     return set_name(n, "local");
 }
 
-/* Names the grade below "uniform". This name is tried after all rules, since such a head may still
- * follow one of them. */
+/* Names a head "nearly uniform", the grade below "uniform". This name is tried after all other
+ * rules, since such a head may still fit one of them. */
 static bool name_nearly_uniform(naming *n) {
     if (!(value_of(n, ATTN_NORMALIZED_ENTROPY) > ATTN_NEARLY_UNIFORM_ENTROPY))
         return false;
@@ -240,8 +240,8 @@ static void name_rest(naming *n) {
     set_name(n, "heterogeneous");
 }
 
-/* Returns the shape of a head, a category of Kovaleva et al. 2019. They sorted heads by eye; these
- * rules are not theirs. */
+/* Returns the shape of a head, a category of Kovaleva et al. 2019. They sorted heads by eye, so
+ * these rules are our own. */
 static const char *shape_of(const naming *n) {
     if (is_aligned(n))
         return "diagonal";

@@ -14,9 +14,9 @@
 #include "base/try.h"
 
 enum {
-    /* Default for the cells of all heatmaps together, with which the JSON stays below 1 MiB: a cell
-     * takes at most 15 bytes of it: a number of 13 bytes, a comma, and its part of the list of
-     * hidden cells. */
+    /* Default number of cells of all heatmaps together. It keeps the JSON below 1 MiB, since a cell
+     * takes at most 15 bytes: a number of 13 bytes, a comma, and its part of the list of hidden
+     * cells. */
     DEFAULT_CELLS = 65536,
     /* Cells that are subtracted for each heatmap except the first, to leave space for the names and
      * numbers of the heatmap. */
@@ -110,9 +110,9 @@ static attn_status check_maps(const attn_heatmap_plan *p, attn_error *err) {
 }
 
 /* Tells whether a grid with these steps has at most n cells, and at most n/16 + 16 rows and columns
- * together. Each row has an entropy and each column a sum. The second limit keeps the number of
- * these small in comparison with the number of cells. A square grid of n cells always fits:
- * 2 sqrt(n) <= n/16 + 16 follows from (sqrt(n)/4 - 4)^2 >= 0. */
+ * together. Each row has an entropy and each column a sum. The second limit keeps these few in
+ * comparison with the cells. A square grid of n cells always fits: 2 sqrt(n) <= n/16 + 16 follows
+ * from (sqrt(n)/4 - 4)^2 >= 0. */
 static bool grid_fits(const attn_heatmap_plan *p, size_t step_r, size_t step_c, size_t n) {
     size_t R = parts_of(p->rows, step_r), C = parts_of(p->cols, step_c), cells;
     return attn_size_mul(R, C, &cells) && cells <= n && R + C <= n / 16 + 16;
@@ -320,7 +320,8 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
     attn_heatmap_plan plan;
     ATTN_TRY(make_plan(options, B, H, L, S, slots, &plan, err));
     double cells = (double)plan.maps * (double)plan.merged * (double)plan.rows * (double)S;
-    /* for each cell: a product and two sums for entropy, a comparison and a sum for pooling */
+    /* operations of each cell: a product and two sums for entropy, a comparison and a sum for
+     * pooling */
     *out = (attn_cost){.cells = cells,
                        .operations = 5 * cells,
                        .work_bytes = plan.work_bytes,
@@ -334,7 +335,8 @@ static void begin_maps(attn_heatmap_work *w) {
     const attn_heatmap_arrays *a = &w->arrays;
     const size_t R = p->shape[0], C = p->shape[1];
     memset(a->sums, 0,
-           (size_t)((char *)w->runs - (char *)a->sums)); /* all but hidden runs and edges */
+           /* zeroes all arrays but hidden runs and edges */
+           (size_t)((char *)w->runs - (char *)a->sums));
     for (size_t i = 0; i < p->maps * p->pieces; i++)
         w->parts[i] =
             (attn_heatmap_part){a->sums + i * C, {INFINITY, -INFINITY}, {INFINITY, -INFINITY}};
@@ -382,9 +384,9 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
     finish_range(m->mean_range, all->mean, m->signed_values);
 }
 
-/* Moves hidden runs and edges together in place, since rows that have fewer of them than their
- * memory holds leave gaps. Data moves only to lower addresses, so nothing is overwritten before it
- * is moved. */
+/* Moves hidden runs and edges together in place, since rows with fewer of them than their memory
+ * holds leave gaps. Data moves only to lower addresses, so nothing is overwritten before it is
+ * moved. */
 static void close_gaps(attn_heatmap_work *w, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     size_t runs = 0, edges = 0, R = p->shape[0];

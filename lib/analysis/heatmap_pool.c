@@ -30,10 +30,10 @@ static bool is_hidden(const float *logits, size_t j) {
     return logits && logits[j] == -INFINITY;
 }
 
-/* With logits s, their maximum m and weights p = e^(s-m) / l, the entropy is ln l - sum p (s - m).
- * l is 1 / p at the largest logit; it is computed as 1 + (weight of the other keys) / p, which
- * keeps all digits if one key has almost all weight. Weights are divided by their sum, so that they
- * are a distribution over the keys even if a sink logit takes a part. */
+/* Let m be the maximum of the logits s, and p = e^(s-m) / l the weights. Then the entropy is ln l -
+ * sum p (s - m). l is 1 / p at the largest logit; it is computed as 1 + (weight of the other keys)
+ * / p, which keeps all digits if one key has almost all weight. Weights are divided by their sum,
+ * so that they are a distribution over the keys even if a sink logit takes a part. */
 bool attn_analysis_logit_entropy(const float *weights, const float *logits, size_t n, float most,
                                  double *entropy) {
     const attn_pointwise *rows = attn_pointwise_current();
@@ -61,7 +61,8 @@ static bool entropy_of_weights(const float *weights, size_t n, double *entropy) 
     return any;
 }
 
-/* The same of the weights above 0 divided by their sum. */
+/* Computes the entropy of the weights above 0 without logits. The weights are divided by their
+ * sum. */
 static bool entropy_of_shares(const float *weights, size_t n, double *entropy) {
     double mass = 0;
     if (!entropy_of_weights(weights, n, entropy))
@@ -96,7 +97,7 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
         if (is_hidden(line->logits, j) || isnan(w))
             continue;
         seen++;
-        /* of edges with equal weights, those of lower keys stay */
+        /* of edges with equal weights, the heap keeps those of lower keys */
         if (n < plan->edge_room || w > edges[0].weight)
             attn_edges_add(edges, &n, plan->edge_room, (attn_edge){line->row, j, w});
     }

@@ -1,6 +1,6 @@
-/* Shared by heatmap.c and heatmap_pool.c: the plan that follows from shapes, the scratch memory of
- * a thread, and the arrays that pieces of work write. A lane is the number of the scratch memory
- * that a piece may use (attn_pool_run). */
+/* Declarations that heatmap.c and heatmap_pool.c share: the plan that follows from shapes, the
+ * scratch memory of a thread, and the arrays that pieces of work write. A lane is the number of the
+ * scratch memory that a piece may use (attn_pool_run). */
 #ifndef ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 #define ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 
@@ -39,7 +39,7 @@ size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map);
 
 /* A cell while it is filled. */
 typedef struct attn_heatmap_cell {
-    double sum;      /* of the visible weights that are not NaN */
+    double sum;      /* sum of the visible weights that are not NaN */
     double received; /* the same sum without rows of padding; only if the source has padding */
     size_t count;    /* number of visible weights that are not NaN */
     float max;
@@ -65,8 +65,8 @@ typedef struct attn_heatmap_lane {
 typedef struct attn_heatmap_part {
     double *received; /* [C] sum of the weights on the keys of each column */
     /* Smallest and largest value of the visible cells; [0] > [1] if no cell is visible. */
-    float range[2]; /* of max, or of mean if the heatmap has no max */
-    float mean[2];  /* of mean */
+    float range[2]; /* range of max, or of mean if the heatmap has no max */
+    float mean[2];  /* range of mean */
 } attn_heatmap_part;
 
 /* Extends a range to include low … high. */
@@ -82,7 +82,7 @@ typedef struct attn_heatmap_arrays {
     float *entropy, *received; /* [maps, R], [maps, C] */
 } attn_heatmap_arrays;
 
-/* What all pieces of a call share. */
+/* Data that all pieces of a call share. */
 typedef struct attn_heatmap_work {
     const attn_heatmap_plan *plan;
     const attn_weight_source *source;

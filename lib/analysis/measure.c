@@ -257,7 +257,7 @@ static void link_tokens(attn_measure_work *w) {
 }
 
 /* Sets [*from, *to) to the smallest interval with all rows, or keys, that are no padding, and
- * *count to the number of these. `padding` NULL: none is padding. */
+ * *count to their number. `padding` NULL: there is no padding. */
 static void find_real(const uint8_t *padding, size_t n, size_t *from, size_t *to, size_t *count) {
     *from = *count = 0;
     *to = n;
@@ -370,8 +370,8 @@ static void find_order(const attn_measure_plan *p, const attn_measure_part *all,
     out->ordered = out->across && attn_analysis_order(all->peaks, n, from, to, &out->exchanges);
 }
 
-/* Computes the measures of a head from its sums. `base` is the head whose uniform attention is the
- * same (attn_analysis_uniform_of), or `out` itself. */
+/* Computes the measures of a head from its sums. `base` is a head with the same uniform attention
+ * (attn_analysis_uniform_of), or `out` itself. */
 static void finish_head(const attn_measure_work *work, const attn_head_measures *base,
                         attn_head_measures *out) {
     const attn_measure_plan *p = work->plan;
@@ -466,7 +466,8 @@ attn_status attn_measure_cost(const attn_measure_options *options, size_t B, siz
     ATTN_TRY(make_plan(options, B, H, L, S, slots, &p, err));
     double cells = (double)B * (double)H * (double)L * (double)S;
     *out = (attn_cost){.cells = cells,
-                       /* sums, squares, moments, a logarithm, sums of columns */
+                       /* 30 operations of each cell: sums, squares, moments, a logarithm, sums of
+                        * columns */
                        .operations = 30 * cells,
                        .work_bytes = p.work_bytes,
                        .result_bytes = p.result_bytes};

@@ -1,5 +1,5 @@
-/* Shared by measure.c and measure_rows.c: the plan that follows from shapes, the sums over a block
- * of rows, and one row. t_i is the key position of query i (attn/analysis.h). */
+/* Declarations that measure.c and measure_rows.c share: the plan that follows from shapes, the sums
+ * over a block of rows, and one row. t_i is the key position of query i (attn/analysis.h). */
 #ifndef ATTN_ANALYSIS_MEASURE_PRIVATE_H
 #define ATTN_ANALYSIS_MEASURE_PRIVATE_H
 
@@ -28,7 +28,7 @@ typedef struct attn_token_place {
     size_t key;
 } attn_token_place;
 
-/* What follows from options and shapes. */
+/* Sizes that follow from options and shapes. */
 typedef struct attn_measure_plan {
     const attn_measure_options *options;
     size_t B, H, L, S;
@@ -38,12 +38,12 @@ typedef struct attn_measure_plan {
     size_t work_bytes, result_bytes;
 } attn_measure_plan;
 
-/* What is known of a batch entry. */
+/* The rows and keys of a batch entry that are no padding. */
 typedef struct attn_measure_entry {
     size_t row, row_end; /* rows outside of [row, row_end) are padding */
     size_t key, key_end; /* keys outside of [key, key_end) are padding */
     size_t keys;         /* number of keys that are no padding */
-    bool across;         /* as in attn_measure_options: queries and keys are two sequences */
+    bool across;         /* queries and keys are two sequences, as in attn_measure_options */
 } attn_measure_entry;
 
 /* A mean while it is summed. */
@@ -54,13 +54,14 @@ typedef struct attn_mean {
 
 /* Sums over the rows of a block. Blocks are merged in order. */
 typedef struct attn_measure_sums {
-    uint64_t rows;                  /* number of rows that have weight */
-    double mass;                    /* sum of the weights p_ij */
-    double weighted;                /* sum of p_ij |t_i - j| */
-    double looked;                  /* sum of p_ij (t_i - j) */
-    attn_mean means[ATTN_MEASURES]; /* those measures that are means over rows; others are empty */
-    attn_mean aligned;              /* weight near the line (attn_head_measures.aligned) */
-    double score_max;               /* largest score before softmax */
+    uint64_t rows;   /* number of rows that have weight */
+    double mass;     /* sum of the weights p_ij */
+    double weighted; /* sum of p_ij |t_i - j| */
+    double looked;   /* sum of p_ij (t_i - j) */
+    /* the measures that are means over rows; the other elements are empty */
+    attn_mean means[ATTN_MEASURES];
+    attn_mean aligned;                  /* weight near the line (attn_head_measures.aligned) */
+    double score_max;                   /* largest score before softmax */
     attn_mean diagonal[ATTN_DIAGONALS]; /* [offset + 64] weight at this offset */
     uint64_t peak[ATTN_DIAGONALS]; /* [offset + 64] rows whose largest weight is at this offset */
     double class_mass[ATTN_CLASSES_MOST]; /* sum of the weights on the keys of each class */
@@ -71,8 +72,8 @@ typedef struct attn_measure_sums {
     uint64_t *seen_by;                         /* [S] rows that see the key */
 } attn_measure_sums;
 
-/* The sums of a block: those of its weights, and those of uniform attention over the keys that each
- * row sees. */
+/* The sums of a block: for its weights, and for uniform attention over the keys that each row
+ * sees. */
 typedef struct attn_measure_part {
     attn_measure_sums weights, uniform;
     /* [rows] the key of each row's largest weight; SIZE_MAX: the row has no weight */
@@ -92,18 +93,19 @@ typedef struct attn_measure_line {
     size_t from, to;        /* all visible keys are in [from, to) */
     int64_t at;             /* key position t_i of the query */
     double entropy;         /* H_i in nats */
-    attn_weight_scan scan;  /* of p and j - t_i: its mass is the sum s_i of the row's weights */
-    attn_logit_scan scores; /* of the row's logits, if the source has them */
+    /* scan of p and j - t_i; its mass is the sum s_i of the row's weights */
+    attn_weight_scan scan;
+    attn_logit_scan scores; /* scan of the row's logits, if the source has logits */
     const double *norms;    /* [S] norms of the head's values; NULL: not known */
     bool peaks;             /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
 
-/* Returns a number of batch entries in the options, where 0 counts as 1. */
+/* Returns the number of batch entries of an option, where 0 counts as 1. */
 static inline size_t attn_measure_batches(size_t batches) {
     return batches ? batches : 1;
 }
 
-/* What all pieces of a call share. */
+/* Data that all pieces of a call share. */
 typedef struct attn_measure_work {
     const attn_measure_plan *plan;
     const attn_weight_source *source;
@@ -126,8 +128,8 @@ typedef struct attn_measure_lane {
     uint8_t *visible;        /* [S] which keys the row sees */
 } attn_measure_lane;
 
-/* Returns the head, counted in all batch entries, whose uniform attention is also that of (batch,
- * head): an earlier head that sees the same keys, or this head itself. */
+/* Returns the number of a head, counted in all batch entries, that has the same uniform attention
+ * as (batch, head): an earlier head that sees the same keys, or this head itself. */
 size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head);
 
 /* Computes piece `index` of an attn_sweep; `work` is an attn_measure_work. */

@@ -87,7 +87,7 @@ size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t
 }
 
 #define SATURATED 0.99
-#define ROUNDED   1e-6 /* float32 rounding: without a sink, 1 - s_i is below this */
+#define ROUNDED   1e-6 /* rounding error of float32: without a sink, 1 - s_i is below this */
 
 static void add_to_mean(attn_mean *m, double value) {
     m->sum += value;
@@ -180,11 +180,11 @@ static void add_classes(const attn_measure_plan *plan, size_t batch, const attn_
     add_to_mean(&sums->means[ATTN_BLOCK_MASS], row[own]);
 }
 
-/* Adds the measures of the row's weights times the norms of their values. */
+/* Adds the measures of the weights multiplied by the norms of their values. */
 static void add_values(const attn_measure_line *line, attn_measure_sums *sums) {
     double sum = 0, logs = 0;
     for (size_t j = line->from; j < line->to; j++)
-        if (line->p[j] > 0) { /* a hidden value may be infinite */
+        if (line->p[j] > 0) { /* skips hidden keys, whose values may be infinite */
             const double c = line->p[j] * line->norms[j];
             sum += c;
             logs += c > 0 ? c * log(c) : 0;
@@ -236,7 +236,7 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
     return best;
 }
 
-/* Adds standard deviation and maximum of the scores of the visible keys of a row. */
+/* Adds the standard deviation and the maximum of the scores of the visible keys of a row. */
 static void add_scores(const float *logits, size_t n, const attn_logit_scan *scan,
                        attn_measure_sums *sums) {
     const double seen = (double)scan->seen;

@@ -1,9 +1,9 @@
-/* The order of the keys that the rows of a head look at most. */
+/* The order of the keys with the largest weights in the rows of a head. */
 #include "analysis/order.h"
 
 enum { LEAST = 3 }; /* fewest rows and keys; peaks of fewer would often be in order by chance */
 
-/* The rows so far, whose peaks are in order. */
+/* The rows that have been visited. Their peaks are in order. */
 typedef struct walk {
     size_t first, last; /* the lowest and the highest key so far */
     size_t keys;        /* different keys so far */

@@ -1,12 +1,12 @@
-/* Finds out whether a head goes through the keys in their order as the queries go on. */
+/* Finds out whether the keys with the largest weights come in the order of the queries. */
 #ifndef ATTN_ANALYSIS_ORDER_H
 #define ATTN_ANALYSIS_ORDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* peaks [n]: for each row that sees a key, the key of its largest weight; keys lie within [from,
- * to). Returns whether the peaks are in order:
+/* peaks [n] has, for each row that sees a key, the key of its largest weight. Keys lie within
+ * [from, to). Returns whether the peaks are in order:
  *   - They never decrease, except for exchanges: peaks[i + 1] < peaks[i] is allowed if the two
  *     differ by at most max(1, (to - from) / 8), all earlier peaks are below peaks[i + 1], and
  *     peaks[i + 2], if any, is at least peaks[i]. There are at most (n + 3) / 4 exchanges.

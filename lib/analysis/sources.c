@@ -3,8 +3,8 @@
  * two sources, gradient x attention, and rollout. attn_head_sums, at the end, sums the cells of a
  * source.
  *
- * A fetch may use the scratch memory of its lane. An attn_sweep without a function `piece`
- * describes this memory, since pieces belong to the sweep that fetches. */
+ * A fetch may use the scratch memory of its lane. An attn_sweep describes this memory. It has no
+ * function `piece`, since the pieces are those of the sweep that fetches. */
 #include <math.h>
 #include <string.h>
 
@@ -130,7 +130,7 @@ static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, fl
         attn_mask_keep(m->mask, attn_repeated_entry(at->batch, attn_mask_batches(m->mask)),
                        at->head, at->row + r, at->col, at->cols, keep);
         for (size_t j = 0; j < at->cols; j++) {
-            /* ln 0 is replaced by -200; e^-200 is 0 in float32 */
+            /* -200 takes the place of ln 0; e^-200 is 0 in float32 */
             l[j] = !keep[j] ? -INFINITY : w[j] > 0 ? logf(w[j]) : -200.0f;
             w[j] = keep[j] ? w[j] : 0;
         }

@@ -1,4 +1,4 @@
-/* Arithmetic shared by lib/analysis: sums over rows, which the kernels of the processor compute if
+/* Arithmetic that lib/analysis shares: sums over rows. The kernels of the processor compute them if
  * the rows are long. */
 #ifndef ATTN_ANALYSIS_SUMS_H
 #define ATTN_ANALYSIS_SUMS_H
@@ -67,8 +67,8 @@ static inline void attn_find_visible(const attn_weight_source *source, const att
         memset(visible, 1, S);
 }
 
-/* Sets [*from, *to) to the smallest interval with all j < n where visible[j] is 1; [0, 0) if none
- * is. */
+/* Sets [*from, *to) to the smallest interval with all j < n where visible[j] is 1, or to [0, 0) if
+ * there is none. */
 static inline void attn_find_span(const uint8_t *visible, size_t n, size_t *from, size_t *to) {
     const uint8_t *last = n ? memrchr(visible, 1, n) : NULL;
     *to = last ? (size_t)(last - visible) + 1 : 0;

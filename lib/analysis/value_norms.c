@@ -22,7 +22,7 @@ typedef struct norm_work {
     const attn_attention *a;
     const attn_attention_dims *dims;
     const double *w_o; /* [Do, Ho * Ev]; NULL: no output projection */
-    size_t out_width;  /* Do */
+    size_t out_width;  /* width Do of the projected output */
     size_t parts;      /* pieces of a head */
     lane *lanes;
     double *to; /* [B, Ho, S] */
@@ -135,9 +135,9 @@ static attn_status fetch_scaled(void *ctx, size_t lane_index, const attn_range *
     for (size_t r = 0; r < at->rows; r++)
         for (size_t j = 0; j < at->cols; j++) {
             float *w = weights + r * at->cols + j, *l = logits + r * at->cols + j;
-            if (*w != 0) /* a hidden value may be infinite */
+            if (*w != 0) /* skips hidden keys, whose values may be infinite */
                 *w = (float)((double)*w * norm[j]);
-            /* ln 0 is replaced by -200, as in a masked source */
+            /* -200 takes the place of ln 0, as in a masked source */
             if (in->has_logits && *l != -INFINITY)
                 *l = *w > 0 ? logf(*w) : -200.0f;
         }

@@ -6,7 +6,7 @@
 
 #include "base/try.h"
 
-enum { RUN = 32 }; /* keys of an attn_key_run */
+enum { RUN = 32 }; /* number of keys of an attn_key_run */
 
 /* --- positions of the caller --- */
 
@@ -23,8 +23,8 @@ size_t attn_mask_position_numbers(const attn_mask_spec *spec, size_t B, size_t S
     return runs;
 }
 
-/* Finds the smallest and the largest position of each run of keys, so that keys which no row can see
- * are skipped run by run. */
+/* Finds the smallest and the largest position of each run of keys. With them a whole run is skipped
+ * if no row can see its keys. */
 static attn_status find_runs(attn_mask *m, attn_arena *arena, attn_error *err) {
     const size_t entries = m->keys.entry ? m->B : 1, S = m->shape.S;
     m->runs = S / RUN + 1;
@@ -114,7 +114,8 @@ bool attn_is_formula(attn_layer_kind kind) {
            kind == ATTN_LAYER_PREFIX || kind == ATTN_LAYER_LENGTHS;
 }
 
-/* LENGTHS counts keys, also where the others compare positions of the caller. */
+/* Returns whether the formula compares positions of the caller. LENGTHS never does: it counts
+ * keys. */
 static bool is_placed(const attn_rule *r, const attn_mask *m) {
     return m->placed && r->layer->kind != ATTN_LAYER_LENGTHS;
 }
@@ -123,9 +124,10 @@ static const attn_pattern *pattern_of(const attn_rule *r, size_t h) {
     return r->layer->by_head ? &attn_keys_of_head(r->layer, h)->pattern : &r->layer->pattern;
 }
 
-/* Returns the positions of keys from the first that a query at position `left` sees to the last that
- * a query at position `right` sees, for any formula but a pattern. With left <= right these are the
- * keys that any position between the two sees; with left >= right all of them see these keys. */
+/* Returns, for any formula but a pattern, the positions of keys from the first that a query at
+ * position `left` sees to the last that a query at position `right` sees. If left <= right, these
+ * are all keys that queries between the two positions see. If left >= right, all queries between
+ * them see these keys. */
 static attn_interval keys_between(const attn_rule *r, const attn_rule_block *at, int64_t left,
                                   int64_t right) {
     const attn_mask_layer *layer = r->layer;
@@ -142,8 +144,8 @@ static attn_interval keys_between(const attn_rule *r, const attn_rule_block *at,
     }
 }
 
-/* Returns the part of `keys`, which are not empty, from the first to the last key that a query at a
- * position first … last sees. */
+/* Returns the part of `keys` from the first to the last key that a query at a position first … last
+ * sees. `keys` is not empty. */
 static attn_interval seen_by_any(const attn_rule *r, const attn_rule_block *at, int64_t first,
                                  int64_t last, attn_interval keys) {
     if (r->layer->kind != ATTN_LAYER_PATTERN)
@@ -201,11 +203,11 @@ void attn_formula_keep(const attn_rule *r, const attn_rule_block *row, size_t j0
 
 /* --- bounds of keys at positions of the caller --- */
 
-/* What the rows of a block see of some keys. */
+/* Which of some keys the rows of a block see. */
 typedef enum sight { NONE, SOME, ALL } sight;
 
-/* Tells what the rows, of which one has a position, see of keys at the positions least … most. NONE
- * and ALL are exact; SOME may be either. */
+/* Returns which keys at the positions least … most the rows see. At least one row has a position.
+ * NONE and ALL are exact; with SOME, the rows may also see none or all of them. */
 static sight sight_of(const attn_rule *r, const attn_rule_block *at, attn_key_run keys) {
     const attn_interval places = {keys.least, keys.most + 1};
     if (keys.least > keys.most)
@@ -254,7 +256,7 @@ static attn_interval placed_hull(const attn_rule *r, const attn_rule_block *at,
     return keys;
 }
 
-/* Returns the longest part of `keys` without a key that a row does not see. */
+/* Returns the longest part of `keys` that all rows see. */
 static attn_interval placed_common(const attn_rule *r, const attn_rule_block *at,
                                    attn_interval keys) {
     attn_interval now = {keys.from, keys.from}, most = now;

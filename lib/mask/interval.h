@@ -1,10 +1,10 @@
-/* Intervals of keys. They may reach outside of the keys of a mask, so their ends have a sign. */
+/* Intervals of keys. They may reach beyond the keys of a mask, so their ends are signed. */
 #ifndef ATTN_MASK_INTERVAL_H
 #define ATTN_MASK_INTERVAL_H
 
 #include <stdint.h>
 
-/* The keys from … to - 1; none if from >= to. */
+/* The keys from … to - 1; no keys if from >= to. */
 typedef struct attn_interval {
     int64_t from, to;
 } attn_interval;

@@ -59,7 +59,7 @@ static void say_known_shape(const attn_mask_shape *s, const attn_tensor *t, attn
     const size_t rows = t->rank > 1 ? t->dims[t->rank - 2] : 1, cols = t->dims[t->rank - 1];
     size_t B = 1;
     for (int a = 0; a < n; a++)
-        B *= s->batch[a]; /* attn_mask_new has checked that this does not overflow */
+        B *= s->batch[a]; /* attn_mask_new has checked that the product does not overflow */
     if (!err)
         return;
     if (s->past && cols == s->S - s->past && (rows == 1 || rows == s->L))
@@ -80,7 +80,7 @@ static void say_known_shape(const attn_mask_shape *s, const attn_tensor *t, attn
 /* --- views --- */
 
 /* Computes the strides with which the layer's tensor broadcasts to the shape `want`, by NumPy's
- * rules. A broadcast axis gets the stride 0. Further axes of length 1 in front are ignored. */
+ * rules. A broadcast axis gets the stride 0. Additional axes of length 1 in front are ignored. */
 static attn_status broadcast_strides(const attn_mask_layer *layer, const size_t *want,
                                      int want_rank, ptrdiff_t *strides, attn_error *err) {
     const attn_tensor *t = &layer->values;

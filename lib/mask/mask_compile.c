@@ -79,7 +79,7 @@ static attn_status add_keep(compiler *c, const attn_mask_layer *layer, int64_t m
     return ATTN_OK;
 }
 
-/* Refuses keep and hide masks that hold other values than 0 and 1. */
+/* Refuses KEEP and HIDE masks that hold values other than 0 and 1. */
 static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
     char path[96];
     if (s->only_bits)
@@ -142,11 +142,11 @@ static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, att
                             width);
         hide_low(to, wide, width);
     }
-    s.lowest = 0; /* the low numbers are hidden now */
+    s.lowest = 0; /* the low numbers are -infinity now */
     return add_bias(c, layer, &copy, &s);
 }
 
-/* Adds a layer whose numbers are conditions: every number but 0 means visible. */
+/* Adds a layer whose numbers are conditions: every number other than 0 means visible. */
 static attn_status add_nonzero(compiler *c, const attn_mask_layer *layer, const attn_survey *s) {
     char path[96];
     if (!s->bad)
@@ -222,7 +222,7 @@ static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
     return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_padding_view);
 }
 
-/* Reads the lengths [B] of a layer, or the one length of all batch entries. */
+/* Reads the lengths [B] of a layer, or the one length that all batch entries share. */
 static attn_status read_lengths(compiler *c, const attn_mask_layer *layer, int64_t **out) {
     attn_mask *m = c->m;
     const attn_tensor *t = &layer->values;
@@ -312,13 +312,14 @@ size_t attn_mask_spec_next(const attn_mask_spec *spec, size_t i) {
 size_t attn_layer_value_bytes(const attn_mask_layer *layer) {
     switch (layer->kind) {
     case ATTN_LAYER_DOCUMENTS:
-    case ATTN_LAYER_TREE: /* a key of the table, and three numbers while the table is made */
+    /* an attn_rule_key for each key, and three numbers while the table is made */
+    case ATTN_LAYER_TREE:
         return sizeof(attn_rule_key) + 3 * sizeof(size_t);
     case ATTN_LAYER_TOP_K:
         return sizeof(int64_t);
     default:
         if (layer->values.dtype == ATTN_BITS)
-            return 0; /* they are read where they lie */
+            return 0; /* the bits are not copied */
         return layer->semantics == ATTN_SEM_FINITE_MIN ? sizeof(double) : 1;
     }
 }
@@ -368,7 +369,7 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     case ATTN_LAYER_ANY_OF:
     case ATTN_LAYER_ALL_OF:
     case ATTN_LAYER_NOT:
-        break; /* see add_rule */
+        break; /* add_rule compiles these layers */
     }
     return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
 }
@@ -383,7 +384,7 @@ bool attn_layer_is_rule(const attn_mask_layer *layer, bool placed) {
     return (kind >= ATTN_LAYER_PREFIX && kind <= ATTN_LAYER_NOT) || by_head || (placed && formula);
 }
 
-/* Compiles a layer of visibility bytes or bits as the part of a rule. */
+/* Compiles a layer of visibility bytes or bits as a part of a rule. */
 static attn_status add_keep_rule(compiler *c, const attn_mask_layer *layer, attn_rule *rule) {
     attn_mask *m = c->m;
     const size_t added = m->bias_count;
@@ -470,8 +471,8 @@ static attn_status add_layers(compiler *c) {
     return ATTN_OK;
 }
 
-/* Sets sums_hide of a mask with several additive layers. A float table adds in float32, and a sum
- * below the range of float32 becomes -infinity. */
+/* Sets sums_hide of a mask with several additive layers. Tables of float add in float32, where a
+ * sum below the range becomes -infinity. */
 static void find_sums(attn_mask *m) {
     double lowest = 0;
     bool wide = false;

@@ -18,7 +18,7 @@ enum {
 };
 
 /* In the checks of one layer, a number of at most FILL_FLOOR counts as hiding its key, since it
- * does so in practice. */
+ * hides the key in practice. */
 #define FILL_FLOOR ATTN_FINITE_MIN
 /* A finite mask_fill above this may leave noticeable weight on masked keys. With a fill of -50 and
  * scores of a row that differ by at most 20, a masked key gets at most e^-30 = 1e-13 of the weight
@@ -67,7 +67,7 @@ static void check_rank(linter *l, const attn_mask_layer *layer) {
 
 /* --- triangles --- */
 
-/* The set of visible cells (i, j). The values are bits. */
+/* Sets of visible cells (i, j), as bits. */
 typedef enum triangle {
     NO_TRIANGLE = 0,
     LOWER = 1,        /* j <= i */
@@ -75,8 +75,8 @@ typedef enum triangle {
     STRICT_UPPER = 4, /* j > i */
 } triangle;
 
-/* Returns the triangles that agree with the visible cells of a layer, as bits. In a mask of more
- * than MOST_LAYER_CELLS cells only every n-th row is read. */
+/* Returns the triangles that agree with the visible cells of a layer, as bits. Of a mask with more
+ * than MOST_LAYER_CELLS cells, only every n-th row is read. */
 static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
     unsigned still = LOWER | UPPER | STRICT_UPPER;
     const size_t L = m->shape.L, S = m->shape.S,
@@ -105,7 +105,8 @@ static void check_triangle(linter *l, const attn_mask_layer *layer, const attn_m
         warn(l, (attn_warning){.code = ATTN_WARN_MASK_AT_START, .layer = layer});
 }
 
-/* Warns about a causal layer with more keys than queries and no stated position of the queries. */
+/* Warns about a causal layer if there are more keys than queries and the position of the queries is
+ * not stated. */
 static void check_causal(linter *l, const attn_mask_layer *layer) {
     const attn_mask_shape *s = &l->m->shape;
     const bool placed = l->m->queries.given || l->m->keys.given;
@@ -263,7 +264,7 @@ static size_t gap_of(const attn_mask_part *part, size_t b, size_t S) {
 }
 
 /* Warns about padding between real keys. If the layer has tokens, either pad_id is wrong, or the
- * token pad_id has another meaning, too. */
+ * token pad_id also has another meaning. */
 static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
     const size_t S = l->m->shape.S;
     size_t looked = 0;
@@ -365,7 +366,8 @@ static void check_layer(linter *l, size_t i) {
     switch (layer->kind) {
     case ATTN_LAYER_VALUES:
         check_rank(l, layer);
-        if (is_part(l->m, i)) /* any_of and not give other meanings to a triangle or a blind row */
+        /* inside any_of and not, a triangle or a blind row has another meaning */
+        if (is_part(l->m, i))
             break;
         check_triangle(l, layer, part);
         check_padding(l, layer, part);
@@ -396,8 +398,8 @@ static void check_layer(linter *l, size_t i) {
 
 /* --- encodings of positions --- */
 
-/* Warns about queries that are encoded from position 0 on because no offset is stated. If there is
- * a causal layer, check_causal has warned already. */
+/* Warns if queries are encoded from position 0 on because no offset is stated. If there is a causal
+ * layer, check_causal has warned already. */
 static void check_start(linter *l) {
     const attn_mask_shape *s = &l->m->shape;
     if (l->m->stated_offset != ATTN_OFFSET_DEFAULT || s->past || s->L == s->S)
@@ -408,8 +410,8 @@ static void check_start(linter *l) {
     warn(l, (attn_warning){.code = ATTN_WARN_POSITION_START});
 }
 
-/* Warns about an offset beside a cache that differs from the number of cached keys: the new keys,
- * one for each query, stay at the positions behind the cache. */
+/* Warns about an offset beside a cache that differs from the number of cached keys. The new keys
+ * keep the positions behind the cache, so they no longer match the queries. */
 static void check_offset(linter *l) {
     const attn_mask_shape *s = &l->m->shape;
     if (l->m->stated_offset != ATTN_OFFSET_GIVEN || !s->past || s->S - s->past != s->L)
@@ -444,8 +446,8 @@ static void check_left(linter *l, const attn_mask_part *part) {
     }
 }
 
-/* Returns whether new token i, beside a cache that it sees whole, sees itself and does not see the
- * token before it. Then both are children of one token of a tree, or of the cache. */
+/* Returns whether new token i sees itself and the whole cache, but not the token before it. Then
+ * both tokens are children of the same token of a tree, or of the cache. */
 static bool is_sibling(const attn_mask *m, const attn_mask_part *part, size_t i) {
     const size_t past = m->shape.past;
     if (!attn_mask_part_hides(part, FILL_FLOOR, 0, 0, i, past + i - 1) ||

@@ -1,4 +1,4 @@
-/* Reads the tensor of one layer: which keys it hides. */
+/* Reads the tensor of one layer, to find out which keys it hides. */
 #include "mask/mask_private.h"
 
 void attn_mask_part_and(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t j0,

@@ -1,6 +1,6 @@
 /* The compiled mask: an interval of keys for each row, layers of visibility bytes, layers of
- * numbers that are added to scores, patterns, and rules (rule.h). Indices: b batch entry, h head, i query (row), j
- * key. */
+ * numbers that are added to scores, patterns, and rules (rule.h). Indices: b batch entry, h head, i
+ * query (row), j key. */
 #ifndef ATTN_MASK_PRIVATE_H
 #define ATTN_MASK_PRIVATE_H
 
@@ -15,8 +15,9 @@
 typedef struct attn_mask_part {
     attn_view view;               /* broadcasts to the weights; see `bits` */
     const attn_mask_layer *layer; /* the layer in attn_mask.layers */
-    bool bits; /* one bit for each key: attn_view_at gives the byte of key 0 of a row, and bit j % 8
-                * of byte j / 8 from there on belongs to key j */
+    /* one bit for each key. attn_view_at returns the byte of key 0 of a row; bit j % 8 of byte j /
+     * 8 from there on belongs to key j */
+    bool bits;
     bool flipped;   /* a bit of 1 hides its key */
     double lowest;  /* the smallest finite number to add, or 0 if all are above 0 */
     bool only_bits; /* all numbers to add are 0 or 1, and some are 1 */
@@ -26,31 +27,32 @@ typedef struct attn_mask_part {
  * an int64_t. */
 #define ATTN_MASK_FARTHEST (INT64_C(1) << 40)
 
-typedef struct attn_rule attn_rule;       /* rule.h */
-typedef struct attn_key_run attn_key_run; /* formula.h */
+typedef struct attn_rule attn_rule;       /* see rule.h */
+typedef struct attn_key_run attn_key_run; /* see formula.h */
 
 struct attn_mask {
     attn_mask_layer *layers; /* a copy of the layers of the specification */
     attn_mask_part *keep;    /* visibility: 1 = visible, 0 = hidden */
     attn_mask_part *bias;    /* numbers to add to scores; -infinity hides the key */
-    /* [layer_count]: the patterns. The first pattern_count entries are those that can hide keys
-     * inside the interval of a row. The last block_count entries are those of kind BLOCK, which
-     * only bound this interval. */
+    /* [layer_count]: the patterns. The first pattern_count entries can hide keys inside the
+     * interval of a row. The last block_count entries have the kind BLOCK, and only bound this
+     * interval. */
     const attn_pattern **patterns;
     size_t layer_count, keep_count, bias_count, pattern_count, block_count;
     /* [layer_count]: rules[i] is the compiled form of layer i if this layer is a rule or a part of
-     * one. [rule_count]: the indices of the rules that are no parts. NULL without rules. */
+     * one. rule_at [rule_count]: the indices of the rules that are not parts of others. Both are
+     * NULL without rules. */
     attn_rule *rules;
     size_t *rule_at, rule_count;
     attn_offset stated_offset; /* attn_mask_spec.offset, for warnings */
-    attn_fill fill;            /* what hiding means: see attn_mask_spec */
+    attn_fill fill;            /* what happens to hidden scores (attn_mask_spec) */
     double fill_value;
     attn_mask_shape shape;
     size_t B;               /* product of the batch axes */
     const int64_t *offset;  /* [B]: row i stands at key position i + offset[b] */
     const int64_t *lengths; /* [B], or NULL: keys from lengths[b] on are hidden */
-    /* placed: formulas compare positions that the caller gives, of which `queries` and `keys` are
-     * copies. [B, runs], or [runs] if all batch entries share them: extremes of key positions. */
+    /* placed: formulas compare positions that the caller gives; `queries` and `keys` are copies of
+     * them. Extremes of the key positions: [B, runs], or [runs] if all batch entries share them. */
     bool placed;
     attn_sequence_positions queries, keys;
     const attn_key_run *key_runs;
@@ -60,8 +62,8 @@ struct attn_mask {
     int64_t left, right;
     bool same_heads;   /* all heads see the same keys, since no layer differs by head */
     bool same_batches; /* all batch entries see the same keys */
-    /* Sums of the numbers of several layers, none of them float64, may be below float32's range.
-     * Such a sum hides its key. */
+    /* The sum of the numbers of several layers may be below the range of float32, and no layer is
+     * float64. Such a sum hides its key. */
     bool sums_hide;
 };
 
@@ -83,17 +85,17 @@ static inline const attn_head_keys *attn_keys_of_head(const attn_mask_layer *lay
 size_t attn_mask_within(size_t key, size_t j0, size_t n);
 
 /* Returns the compiled form of layer number `i`. It is NULL for layers that only bound the interval
- * of a row (causal, window, lengths), for patterns, and for layers that rule.h adds. */
+ * of a row (causal, window, lengths), for patterns, and for the kinds of layers of rule.h. */
 const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i);
-/* Returns layer number `i` for rows row … row + rows - 1 of head h and batch entry b alone. Its
- * tensor is a view of the compiled form: visibility and numbers to add are [rows, S], in which an
- * axis that broadcasts has length 1. The rows keep their positions only with the offset of row
- * `row`. */
+/* Returns layer number `i`, reduced to rows row … row + rows - 1 of head h and batch entry b. Its
+ * tensor is a view of the compiled form: visibility or numbers to add, [rows, S]. An axis that
+ * broadcasts has length 1. The rows keep their positions only if the caller adds `row` to the
+ * offset. */
 attn_mask_layer attn_mask_layer_rows(const attn_mask *m, size_t i, size_t b, size_t h, size_t row,
                                      size_t rows);
 /* Returns whether the layer hides cell (b, h, i, j). A number to add hides its cell if it is at
- * most `floor`. With -INFINITY as `floor` that is the exact meaning. With a large negative number,
- * such as -1e4, numbers that hide a cell in practice count, too. */
+ * most `floor`. -INFINITY as `floor` is the exact test. A large negative number, such as -1e4, also
+ * finds numbers that hide a cell in practice. */
 bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,
                           size_t j);
 
@@ -101,8 +103,8 @@ bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, si
 void attn_mask_part_and(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t j0,
                         size_t n, uint8_t *keep);
 
-/* Describes in *edit what the mask does to cells j0 … j0 + n - 1 of row i. It sets the members
- * bias, keep, lo, hi, fill and fill_value.
+/* Describes in *edit how the mask changes cells j0 … j0 + n - 1 of row i. It sets the members bias,
+ * keep, lo, hi, fill and fill_value.
  *   edit->bias  NULL without additive layers. It points into the tensor of the layer if there is
  *               only one and its elements need no conversion. Else it is the caller's scratch
  *               `bias` with the sums: n elements of elem bytes (4: float, 8: double).
@@ -137,16 +139,16 @@ void attn_mask_common(const attn_mask *m, size_t b, size_t h, size_t i, size_t r
                       size_t *to);
 /* Returns whether attn_mask_narrow can narrow anything. */
 bool attn_mask_narrows(const attn_mask *m);
-/* Narrows the keys [*from, *to) to those from the first to the last key that the patterns and rules
- * can show to any of the rows i … i + rows - 1 of head h, so that the other keys need not be computed.
- * If they show no key, *from = *to afterwards. With a finite fill nothing changes, since hidden keys
- * then get weight. */
+/* Narrows the keys [*from, *to) to the range from the first to the last key that the patterns and
+ * rules can show to any of the rows i … i + rows - 1 of head h. The other keys need not be
+ * computed. If they show no key, *from = *to afterwards. With a finite fill nothing changes, since
+ * hidden keys then get weight. */
 void attn_mask_narrow(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows, size_t *from,
                       size_t *to);
 
-/* Warns only about the numbers that a mask adds, which compiling it has read already. The codes are
- * LOW_NUMBERS and ONLY_BITS. attn_mask_lint never warns of ONLY_BITS, since its masks state that 0
- * and 1 are added. */
+/* Warns only about the numbers that a mask adds, which have been read when the mask was compiled.
+ * The codes are LOW_NUMBERS and ONLY_BITS. attn_mask_lint never warns of ONLY_BITS, since its masks
+ * state that 0 and 1 are added. */
 attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                                    attn_error *err);
 

@@ -89,8 +89,8 @@ static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0
             ((double *)out)[j] = -(double)INFINITY;
 }
 
-/* Returns the numbers that the additive layers (at least one) add to cells
- * j0 … j0 + n - 1 of row i: the numbers of the only layer, or sums in `scratch`. */
+/* Returns the numbers that the additive layers (at least one) add to cells j0 … j0 + n - 1 of row
+ * i. These are the numbers of the layer if there is only one, or sums in `scratch`. */
 static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                              size_t elem, void *scratch) {
     const attn_view *v = &m->bias[0].view;
@@ -118,9 +118,9 @@ attn_mask attn_mask_near(const attn_mask *m, int64_t most) {
     return near;
 }
 
-/* From row to row, neither end of the interval moves back. So a key that both the first and the
- * last row see is seen by all rows between them, too. The interval of a row that sees no key may
- * lie anywhere, so both ends of both rows count. */
+/* Neither end of the interval moves back from one row to the next. So if both the first and the
+ * last row see a key, all rows between them see it. The interval of a row that sees no key may lie
+ * anywhere, so both ends of both rows are compared. */
 void attn_mask_common(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows, size_t *from,
                       size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
@@ -148,8 +148,8 @@ bool attn_mask_narrows(const attn_mask *m) {
     return (m->pattern_count || m->rule_count) && !attn_mask_fills(m);
 }
 
-/* Narrows the keys [*from, *to) by all patterns and rules to those from the first to the last key that a row
- * of i … i + rows - 1 sees. */
+/* Narrows the keys [*from, *to) by all patterns and rules: to the range from the first to the last
+ * key that any row i … i + rows - 1 sees. */
 static void narrow_by_formulas(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows,
                                size_t *from, size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
@@ -186,9 +186,9 @@ _Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == AT
                    (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
                "the kernels read these numbers");
 
-/* Finds the first and the last of the keys [*lo, *hi) that the patterns and rules show to row i. If row i is
- * known to see all keys between them, narrows [*lo, *hi) to these keys and returns true: no
- * visibility bytes are needed. Else returns false and changes nothing. */
+/* Finds the first and the last of the keys [*lo, *hi) that the patterns and rules show to row i. If
+ * row i is known to see all keys between them, narrows [*lo, *hi) to these keys and returns true:
+ * no visibility bytes are needed. Else returns false and changes nothing. */
 static bool narrow_to_run(const attn_mask *m, size_t b, size_t h, size_t i, size_t *lo,
                           size_t *hi) {
     size_t from = *lo, to = *hi;
@@ -227,8 +227,8 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     edit->fill_value = m->fill_value;
 }
 
-/* Sets keep[j - j0] to 1 if the interval of row i, all visibility layers, patterns and rules let it
- * see key j. Additive layers are ignored. */
+/* Sets keep[j - j0] to 1 if row i sees key j by its interval, all visibility layers, patterns and
+ * rules; else to 0. Additive layers are ignored. */
 static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                            uint8_t *keep) {
     size_t lo, hi;
@@ -247,7 +247,7 @@ static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, siz
 static uint64_t hidden_by_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j,
                                size_t n) {
     uint64_t hidden = 0;
-    double values[64]; /* not float, which would turn numbers below -FLT_MAX into -infinity */
+    double values[64]; /* not float, since a number below -FLT_MAX would become -infinity */
     if (m->sums_hide) {
         sum_bias(m, b, h, i, j, n, sizeof *values, values);
         for (size_t k = 0; k < n; k++)
@@ -275,8 +275,8 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 }
 
 /* With ATTN_FILL_ADD, a cell with a bias of -infinity keeps the score -infinity. With
- * ATTN_FILL_REPLACE, such a cell keeps this score only if no other layer hides the cell, since the
- * fill replaces the score of a hidden cell. */
+ * ATTN_FILL_REPLACE, the fill replaces the score of a hidden cell. So a cell with a bias of
+ * -infinity keeps this score only if no other layer hides the cell. */
 void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *seen) {
     if (m->fill == ATTN_FILL_HIDE) {
@@ -379,8 +379,8 @@ const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i) {
     return m->rules && m->rules[i].part.layer ? &m->rules[i].part : NULL;
 }
 
-/* Returns the tensor [rows, width] that a view has for rows of one head and batch entry. An axis
- * that broadcasts has length 1. */
+/* Returns a view of the rows of one head and batch entry as a tensor [rows, width]. An axis that
+ * broadcasts has length 1. */
 static attn_tensor rows_of(const attn_view *v, size_t b, size_t h, size_t row, size_t rows,
                            size_t width) {
     const size_t dims[2] = {v->row ? rows : 1, width};

@@ -9,8 +9,8 @@
 #include "mask/formula.h"
 
 enum {
-    LISTED = 8,        /* numbers are listed for at most so many batch entries, then "…" */
-    COUNTED = 1 << 20, /* hidden cells are counted only in layers of at most so many elements */
+    LISTED = 8, /* numbers are listed for at most this many batch entries, followed by "…" */
+    COUNTED = 1 << 20, /* hidden cells are counted only in layers of at most this many elements */
 };
 
 /* Sentences in a buffer of fixed size. Text that does not fit is dropped. */
@@ -46,7 +46,7 @@ static bool one_offset(const attn_mask *m) {
     return true;
 }
 
-/* Does what say_interval does if the caller gives positions. */
+/* Does the same as say_interval for positions that the caller gives. */
 static void say_positions(mask_text *t, int64_t left, int64_t right) {
     say_words(t, "a query at position p sees the keys at positions ");
     if (left >= 0) {
@@ -58,8 +58,8 @@ static void say_positions(mask_text *t, int64_t left, int64_t right) {
         say_place(t, 'p', right);
 }
 
-/* Writes which keys query i sees: from `left` keys before its position to `right` keys after it
- * (-1: no limit, on one side). */
+/* Writes which keys query i sees: from `left` keys before its position to `right` keys after it.
+ * -1: there is no limit on this side. */
 static void say_interval(mask_text *t, const attn_mask *m, int64_t left, int64_t right) {
     const bool one = m->B && one_offset(m);
     const int64_t offset = one ? m->offset[0] : 0;
@@ -226,7 +226,8 @@ static bool same_keys(const attn_mask_layer *layer, size_t g, size_t h) {
            p->size == q->size && p->num_keys == q->num_keys && p->local == q->local;
 }
 
-/* Writes the heads that see the keys of head `first`, which is the first of them, and these keys. */
+/* Writes which heads see the same keys as head `first`, the first of them, and which keys these
+ * are. */
 static void say_heads(mask_text *t, const attn_mask *m, const attn_mask_layer *layer,
                       size_t first) {
     size_t same = 0;

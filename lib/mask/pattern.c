@@ -105,7 +105,7 @@ void attn_pattern_hide(const attn_pattern *pattern, int64_t p, int64_t j0, int64
     case ATTN_PATTERN_LOCAL:
         hide_far(&k, p, pattern->radius, j0, end);
         return;
-    case ATTN_PATTERN_STRIDED: /* hides keys between neighbouring keys of the stride */
+    case ATTN_PATTERN_STRIDED: /* hides the keys between neighbouring keys of the stride */
         for (int64_t j = j0 - floor_mod(j0 - p, stride); j < end; j += stride)
             hide_far(&k, p, pattern->local, j + 1, j + stride);
         return;

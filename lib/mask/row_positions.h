@@ -10,8 +10,8 @@
 
 /* The positions of all queries, or of all keys (cached ones included). */
 typedef struct attn_sequence_positions {
-    /* Row i of batch entry b has the position given[b * entry + i], or none if that is
-     * ATTN_NO_POSITION. NULL: it has the position i + offsets[b]. */
+    /* The position of row i of batch entry b is given[b * entry + i]; ATTN_NO_POSITION: it has
+     * none. If `given` is NULL, it is i + offsets[b]. */
     const int64_t *given;
     size_t entry;           /* number of rows, or 0 if all batch entries share the positions */
     const int64_t *offsets; /* NULL: zeros */
@@ -24,12 +24,13 @@ static inline int64_t attn_position_at(const attn_sequence_positions *p, size_t 
                         : (int64_t)i;
 }
 
-/* Checks that t is [rows], [1, rows] or [B, rows] and of integers. `where` names it in errors, and
- * `what` its rows, such as "queries". Errors: ATTN_ESHAPE, ATTN_EDTYPE. */
+/* Checks that t has integers and the shape [rows], [1, rows] or [B, rows]. In errors, `where` is
+ * its name, and `what` the name of its rows, such as "queries". Errors: ATTN_ESHAPE,
+ * ATTN_EDTYPE. */
 attn_status attn_row_positions_check(const attn_tensor *t, const char *where, const char *what,
                                      size_t rows, size_t B, attn_error *err);
-/* Reads the tensor t [rows], [1, rows] or [B, rows], or rank 0 for none, into *out. `where`
- * names it in errors. Errors: ATTN_EVALUE (beyond ±2^40), ATTN_ENOMEM. */
+/* Reads the tensor t [rows], [1, rows] or [B, rows] into *out. Rank 0: there are no positions.
+ * `where` names it in errors. Errors: ATTN_EVALUE (beyond ±2^40), ATTN_ENOMEM. */
 attn_status attn_sequence_positions_read(const attn_tensor *t, const char *where,
                                          const int64_t *offsets, attn_arena *arena,
                                          attn_sequence_positions *out, attn_error *err);

@@ -1,5 +1,5 @@
-/* Reads rules: the keys that a row sees, and bounds of the keys that any or all rows of a block see.
- * The bounds of a complement follow from those of what it complements. */
+/* Reads rules: the keys that a row sees, and bounds of the keys that any or all rows of a block
+ * see. The bounds of NOT follow from the bounds of its part. */
 #include "mask/rule.h"
 
 #include <string.h>
@@ -18,7 +18,8 @@ typedef struct cells {
 
 static void write_keep(const attn_rule *r, const cells *c, uint8_t *keep);
 
-/* Returns what a rule knows of a query at this position; NULL: there is no key there. */
+/* Returns the entry of the rule's table for a query at this position; NULL: no key is at this
+ * position. */
 static const attn_rule_key *key_at(const attn_mask *m, const attn_rule *r, size_t b,
                                    int64_t position) {
     if (position < 0 || (uint64_t)position >= m->shape.S)
@@ -102,7 +103,7 @@ static void write_keep(const attn_rule *r, const cells *c, uint8_t *keep) {
     case ATTN_LAYER_PADDING:
     case ATTN_LAYER_TOKENS:
     case ATTN_LAYER_BITS:
-    case ATTN_LAYER_BIAS: /* adds numbers, so no rule has it as a part */
+    case ATTN_LAYER_BIAS: /* this kind adds numbers, so it is never a part of a rule */
         memset(keep, 1, c->n);
         attn_mask_part_and(&r->part, c->row.b, c->row.h, c->row.i, c->j0, c->n, keep);
         return;
@@ -148,7 +149,7 @@ static attn_interval hull_of_keys(const attn_rule *r, const attn_rule_block *at)
     return seen;
 }
 
-/* The hull of the indices within `keys` of all rows. */
+/* Returns the hull of the indices within `keys` in the lists of all rows. */
 static attn_interval hull_of_lists(const attn_rule *r, const attn_rule_block *at,
                                    attn_interval keys) {
     const size_t rows = r->view.row ? at->rows : 1;
@@ -213,7 +214,8 @@ static attn_interval hull_of(const attn_rule *r, const attn_rule_block *at, attn
     return keys;
 }
 
-/* The keys of a document that all rows are in, if no other document has a key between them. */
+/* Returns the keys of the document that all rows are in. Returns no keys if the rows are in several
+ * documents, or if a key of another document lies between its keys. */
 static attn_interval common_document(const attn_rule *r, const attn_rule_block *at) {
     const attn_rule_key *first = key_at(at->m, r, at->b, at->first);
     if (!first || first->leave != first->to || at->last >= (int64_t)first->to)

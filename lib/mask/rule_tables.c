@@ -17,7 +17,8 @@ static attn_status read_integer(const attn_rule *r, size_t row, size_t j, int64_
                      (ptrdiff_t)j * t->strides[t->rank - 1] * (ptrdiff_t)attn_dtype_size(t->dtype);
     char path[96];
     double x = 0;
-    if (t->dtype == ATTN_I64) { /* a double would round large numbers */
+    /* int64 is read as it is, since a double would round large numbers */
+    if (t->dtype == ATTN_I64) {
         *out = *(const int64_t *)(const void *)at;
     } else {
         x = attn_number_at(at, t->dtype);
@@ -31,7 +32,8 @@ static attn_status read_integer(const attn_rule *r, size_t row, size_t j, int64_
     return attn_fail(err, ATTN_EVALUE, path, "%s, found %g", what, x);
 }
 
-/* Sets r->view to that of a tensor [S] or [B, S], and takes memory for what it says of each key. */
+/* Sets r->view to the view of a tensor [S] or [B, S], and takes memory for the table of its
+ * keys. */
 static attn_status begin_keys(attn_mask *m, attn_rule *r, attn_rule_key **keys, attn_arena *arena,
                               attn_error *err) {
     const attn_tensor *t = &r->layer->values;
@@ -52,8 +54,8 @@ static attn_status begin_keys(attn_mask *m, attn_rule *r, attn_rule_key **keys, 
     return ATTN_OK;
 }
 
-/* Returns the row of the layer's tensor [.., S] that has the numbers of batch entry b, which is
- * dense but for broadcast axes. */
+/* Returns the index of the row of the layer's tensor [.., S] that has the numbers of batch entry b.
+ * The tensor is dense except for broadcast axes. */
 static size_t row_of(const attn_rule *r, size_t b) {
     const attn_tensor *t = &r->layer->values;
     return t->rank < 2 ? 0 : (size_t)r->view.batch[b] / t->dims[t->rank - 1];
@@ -111,11 +113,13 @@ attn_status attn_rule_documents(attn_mask *m, attn_rule *r, attn_arena *arena, a
 typedef struct tree {
     int64_t *parent; /* -1: a root */
     size_t *order;   /* the keys, parents before children */
-    size_t *next;    /* the number of the next child; while keys are ordered, whether one is */
+    /* while keys are ordered, the state of each key; then the number of its next child */
+    size_t *next;
 } tree;
 
-/* Puts the keys into an order with parents first. Returns S, or a key whose ancestors run in a
- * circle. From each key the walk goes up to a key that has its place, and then comes back. */
+/* Orders the keys so that parents come first. Returns S, or a key whose ancestors run in a circle.
+ * The function walks from each key up to an ancestor that already has its place, and then places
+ * the keys of the walk. */
 static size_t order_tree(const tree *t, size_t S) {
     enum { UNSEEN, ON_WALK, PLACED };
     size_t placed = 0;
@@ -125,14 +129,14 @@ static size_t order_tree(const tree *t, size_t S) {
         size_t depth = 0, key = j;
         while (t->next[key] == UNSEEN) {
             t->next[key] = ON_WALK;
-            t->order[placed + depth++] = key; /* children first */
+            t->order[placed + depth++] = key; /* the walk lists children first */
             if (t->parent[key] < 0)
                 break;
             key = (size_t)t->parent[key];
             if (t->next[key] == ON_WALK)
                 return key;
         }
-        for (size_t k = 0; k < depth / 2; k++) { /* turns the walk around */
+        for (size_t k = 0; k < depth / 2; k++) { /* reverses the walk */
             const size_t other = t->order[placed + k];
             t->order[placed + k] = t->order[placed + depth - 1 - k];
             t->order[placed + depth - 1 - k] = other;
@@ -144,11 +148,12 @@ static size_t order_tree(const tree *t, size_t S) {
     return S;
 }
 
-/* Writes the extent of the ancestors of each key, and its numbers of the walk through the tree. */
+/* Writes, for each key, the range of its ancestors and its numbers of the walk through the tree. */
 static void number_tree(const tree *t, size_t S, attn_rule_key *keys) {
     size_t roots = 0;
+    /* At first `leave` counts the keys of the branch. */
     for (size_t j = 0; j < S; j++)
-        keys[j] = (attn_rule_key){j, j + 1, 0, 1}; /* leave: the size of the branch, so far */
+        keys[j] = (attn_rule_key){j, j + 1, 0, 1};
     for (size_t k = S; k-- > 0;)
         if (t->parent[t->order[k]] >= 0)
             keys[t->parent[t->order[k]]].leave += keys[t->order[k]].leave;
@@ -221,7 +226,7 @@ attn_status attn_rule_top_k(attn_mask *m, attn_rule *r, attn_arena *arena, attn_
     }
     attn_mask_layer lists = *r->layer;
     lists.values = attn_tensor_dense(sorted, ATTN_I64, t->rank, t->dims);
-    m->shape.S = width; /* the last axis has no key, and no axis of the weights */
+    m->shape.S = width; /* the last axis counts no keys, and is no axis of the weights */
     const attn_status status = attn_weights_view(m, &lists, arena, &r->view, err);
     m->shape.S = S;
     r->width = width;

@@ -1,4 +1,4 @@
-/* Reads the tensor of a mask layer row by row, to find out what its values are. */
+/* Reads the tensor of a mask layer row by row, to find out which kinds of values it has. */
 #ifndef ATTN_MASK_SURVEY_H
 #define ATTN_MASK_SURVEY_H
 
