@@ -1,10 +1,12 @@
 /* The tables of attn/input_rows.h. */
 #include <attn/input_rows.h>
+#include <attn/pages.h>
 
 #include <float.h>
 #include <stddef.h>
 
 const char *const attn_layout_words[] = {"BHLE", "BLHE", "BLD", NULL};
+const char *const attn_block_words[] = {"NHD", "HND", NULL};
 const char *const attn_stage_words[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 const char *const attn_position_words[] = {
     "none",         "alibi",  "t5",         "relative", "shaw",
@@ -27,7 +29,7 @@ const char *const attn_semantics_words[] = {"unstated",   "keep",    "hide", "ad
 const char *const attn_fill_words[] = {"hide", "add", "replace", NULL};
 
 #define HAS_WORDS(list, last) (sizeof list / sizeof *list == (last) + 2)
-_Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
+_Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) && HAS_WORDS(attn_block_words, ATTN_HND) &&
                    HAS_WORDS(attn_stage_words, ATTN_STAGE_PROBS) &&
                    HAS_WORDS(attn_position_words, ATTN_POSITION_LEARNED) &&
                    HAS_WORDS(attn_pair_words, ATTN_ROTARY_HALVES - 1) &&
@@ -38,7 +40,8 @@ _Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
                    HAS_WORDS(attn_semantics_words, ATTN_SEM_NONZERO) &&
                    HAS_WORDS(attn_fill_words, ATTN_FILL_REPLACE),
                "each has its word");
-_Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int) &&
+_Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_block_layout) == sizeof(int) &&
+                   sizeof(attn_precision) == sizeof(int) &&
                    sizeof(attn_score_kind) == sizeof(int) &&
                    sizeof(attn_position_kind) == sizeof(int) &&
                    sizeof(attn_rotary) == sizeof(int) && sizeof(attn_past) == sizeof(int) &&

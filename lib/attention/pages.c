@@ -26,7 +26,7 @@ static attn_status check_pool(const attn_tensor *pool, const attn_pages *p, cons
                ? ATTN_OK
                : attn_fail(err, ATTN_ESHAPE, name,
                            "block_table needs a pool of blocks [num_blocks, %s, E], found %s",
-                           p->heads_first ? "Hkv, block_size" : "block_size, Hkv",
+                           p->layout == ATTN_HND ? "Hkv, block_size" : "block_size, Hkv",
                            attn_rank_text(pool));
 }
 
@@ -110,7 +110,7 @@ static attn_status check_entry(const attn_tensor *keys, const attn_pages *p, siz
 /* Returns the pool as [pages, T, Hkv, E]. */
 static attn_tensor by_rows(const attn_tensor *pool, const attn_pages *p) {
     attn_tensor t = *pool;
-    for (int axis = 1; p->heads_first && axis < 3; axis++) {
+    for (int axis = 1; p->layout == ATTN_HND && axis < 3; axis++) {
         t.dims[axis] = pool->dims[3 - axis];
         t.strides[axis] = pool->strides[3 - axis];
     }

@@ -133,7 +133,9 @@ static void read_info(attn_run_reader *r, attn_json *object) {
     attn_run_site_info *info = &r->site->info;
     const attn_attention_dims *d = &r->site->shape;
     info->query_lengths = read_lengths(r, object, "query_lengths", d->L);
-    info->key_lengths = read_lengths(r, object, "key_lengths", d->S);
+    info->key_lengths = r->site->blocks.pages.table.rank
+                            ? r->site->blocks.pages.lengths.data
+                            : read_lengths(r, object, "key_lengths", d->S);
     info->query_texts = read_text_numbers(r, object, "query_text", &info->query_text_count);
     info->key_texts = read_text_numbers(r, object, "key_text", &info->key_text_count);
     if (!r->status)

@@ -135,6 +135,7 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object) {
                             "the file has no tensor \"sites.%zu.%s\", and the site names no other",
                             r->index, row->name);
     attn_run_read_mask_positions(r, object);
+    attn_run_read_blocks(r, object);
     if (!r->status && attn_attention_shape(in, &r->site->shape, &inner))
         attn_run_refuse_error(r, &inner);
     if (!r->status)

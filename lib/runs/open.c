@@ -144,6 +144,7 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
     attn_arena *arena = site->run->arena;
     opening o = {site, err, ATTN_OK};
     choose_kernel(site);
+    ATTN_TRY(attn_run_gather(site, err));
     ATTN_TRY(attn_attention_new(&site->in, arena, &site->op, err));
     site->dims = attn_attention_dims_of(site->op);
     ATTN_TAKEN(site->words || *(site->words = attn_mask_words(site->op->mask, arena)),

@@ -3,6 +3,7 @@
 #ifndef ATTN_RUN_PRIVATE_H
 #define ATTN_RUN_PRIVATE_H
 
+#include <attn/pages.h>
 #include <attn/run.h>
 #include <pthread.h>
 
@@ -37,6 +38,13 @@ typedef struct attn_run_planes {
 #define ATTN_RUN_OVERVIEW_MAX  "overview.%zu.max" /* names of tensors, by level */
 #define ATTN_RUN_OVERVIEW_MEAN "overview.%zu.mean"
 
+/* The pool of blocks that holds the keys and values of a site. */
+typedef struct attn_run_blocks {
+    attn_pages pages;     /* pages.table.rank is 0 if the site has no blocks */
+    attn_tensor pools[2]; /* of keys and of values, in the image */
+    const char *words;    /* attn_pages_words; NULL: the site has no blocks */
+} attn_run_blocks;
+
 struct attn_run {
     const char *model;
     attn_safetensors file;
@@ -48,12 +56,16 @@ struct attn_run {
     size_t text_count;
     attn_run_site *sites; /* [site_count] */
     size_t site_count;
+    size_t gathered; /* bytes of the keys and values that all sites gather from blocks */
 };
 
 struct attn_run_site {
     const attn_run *run; /* the run that has this site */
     attn_run_site_info info;
-    attn_inputs in;            /* the inputs, as views of the image */
+    /* The inputs, as views of the image. Keys and values of blocks have no data before the site is
+     * opened, and then lie in the arena of the run. */
+    attn_inputs in;
+    attn_run_blocks blocks;
     attn_attention_dims shape; /* sizes, known before the site is opened */
     const char *kernel;        /* kernel table that computed the statistics; NULL: no statistics */
     const char *words;         /* the mask in words; if NULL, made when the site is opened */
@@ -111,6 +123,10 @@ attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_si
 attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *block,
                                const attn_run_heads *heads, attn_cells_scratch *scratch,
                                void *cells, double *sums, attn_error *err);
+
+/* Gathers the keys and values of a site from its blocks, if it has any (run_blocks.c). Errors:
+ * those of attn_pages_gather. */
+attn_status attn_run_gather(attn_run_site *site, attn_error *err);
 
 /* --- a layer as a step of rollout or flow (steps.c) --- */
 

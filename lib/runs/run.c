@@ -103,6 +103,12 @@ size_t attn_run_label_entries(const attn_run_site *site) {
     const bool any = site->query_labels || site->key_labels;
     return site->own_labels ? site->dims->B : any;
 }
+const char *attn_run_blocks_words(const attn_run_site *site) {
+    return site->blocks.words;
+}
+size_t attn_run_gathered(const attn_run *run) {
+    return run->gathered;
+}
 bool attn_run_is_exact(const attn_run_site *site) {
     return site->exact;
 }

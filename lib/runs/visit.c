@@ -72,10 +72,13 @@ static bool visit_head(const visitor *v, size_t b, size_t h) {
            visit_computed(v, b, h);
 }
 
-/* Visits the tensors that all heads share: masks and the parameters of score and position. */
+/* Visits the tensors that all heads share: masks, the parameters of score and position, and the
+ * pools of keys and values. */
 static bool visit_shared(const visitor *v) {
     const attn_inputs *in = &v->site->in;
-    bool good = true;
+    const attn_run_blocks *blocks = &v->site->blocks;
+    bool good = visit_tensor(v, &blocks->pages.table) && visit_tensor(v, &blocks->pools[0]) &&
+                visit_tensor(v, &blocks->pools[1]);
     for (const attn_input *row = attn_input_rows + ATTN_INPUT_SEQUENCES; row->name && good; row++)
         good = !attn_input_is_tensor(row) || visit_tensor(v, attn_tensor_at(in, row->offset));
     for (size_t i = 0; i < in->mask.count && good; i++)

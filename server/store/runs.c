@@ -190,8 +190,9 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
     e->owner = srv_owner_of(srv_runs_owner(e));
     const char *rows = e->imported ? NULL : attn_run_metadata(run, SRV_RUN_ROWS);
     e->run.rows = rows ? strtoull(rows, NULL, 10) : 0;
-    e->held.bytes = attn_arena_used(e->arena) + (e->side.path ? 0 : e->image_size);
-    e->run.bytes = attn_arena_used(e->arena) + e->image_size;
+    const size_t memory = attn_arena_used(e->arena) + attn_run_gathered(run);
+    e->held.bytes = memory + (e->side.path ? 0 : e->image_size);
+    e->run.bytes = memory + e->image_size;
     return ATTN_OK;
 }
 

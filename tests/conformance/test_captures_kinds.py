@@ -11,7 +11,7 @@ from documents import ROOT
 from jsonschema import Draft202012Validator
 
 from captured import NPY, TENSORS, store
-from oracle import captures, tensors
+from oracle import captures, pages, tensors
 from oracle.random_captures import Dims, Draw
 from safetensors.numpy import load
 from serving import Daemon
@@ -53,6 +53,11 @@ class Site(Draw):
     def by_row(self):
         d = self.d
         return self.real(*self.choice(((d.H,), (d.H, L), (d.B, d.H, L), (d.B, 1, L))))
+
+    def operands(self):
+        self.normal(f"sites.{self.n}.query", self.d.B, self.d.H, L, E, dtype="F32")
+        for name, heads in (("key", self.d.Hkv), ("value", self.values)):
+            self.normal(f"sites.{self.n}.{name}", self.d.B, heads, S, E, dtype="F32")
 
     def subtract(self):
         """Value heads divide pairs of heads."""
@@ -170,6 +175,7 @@ KINDS = {
     "finite_min": lambda s: s.mask(np.where(s.keep(), 0, -65504.0), "F16", "finite_min"),
     "attn_bias": lambda s: {"attn_bias": s.real(*s.broadcastable(s.d))},
     "key_lengths": lambda s: {"key_lengths": s.r.integers(0, S + 1, s.d.B).tolist()},
+    "block_table": lambda s: {"is_causal": s.chance(0.5), "query_offset": "end", "window": s.choice(([-1, -1], [6, 3]))},
     "document_ids": lambda s: {"document_ids": s.integers(0, 4, s.d.B, S)},
     "prefix_lengths": lambda s: {"prefix_lengths": s.integers(0, S + 1, s.d.B)},
     "parents": lambda s: {"parents": s.forest()},
@@ -202,10 +208,11 @@ def capture_of(kind):
     file = captures.File({"version": 2, "sites": []}, {})
     for n, seed in enumerate(SEEDS):
         site = Site(seed, n)
-        file.sites.append(KINDS[kind](site))
-        d = site.d
-        for name, heads, length in (("query", d.H, L), ("key", d.Hkv, S), ("value", site.values, S)):
-            site.normal(f"sites.{n}.{name}", d.B, heads, length, E, dtype="F32")
+        members = KINDS[kind](site)
+        file.sites.append(members)
+        site.operands()
+        if kind == "block_table":
+            site.page(members, n)
         file.tensors |= site.tensors
     return file
 
@@ -223,7 +230,8 @@ def test_each_kind(daemon, kind):
     VALIDATOR.validate(file.run)
     run = store(daemon, captures.write(file))["id"]
     for n, seed in enumerate(SEEDS):
-        reply = daemon.post("/v1/attention", json.dumps({**captures.request(file, n, "float32"), "return": ["weights"]}), headers=TENSORS)
+        body = pages.gathered(captures.request(file, n, "float32"))
+        reply = daemon.post("/v1/attention", json.dumps({**body, "return": ["weights"]}), headers=TENSORS)
         assert reply.status_code == 200, f"seed {seed} {file.sites[n]}: {reply.text[:500]}"
         direct = load(reply.content)["weights"]
         b = seed % len(direct)

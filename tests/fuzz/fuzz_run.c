@@ -38,6 +38,7 @@ static const struct {
                {"p", ATTN_BOOL, 2, {2, 5}},
                {"i", ATTN_I64, 2, {2, 5}},
                {"n", ATTN_I64, 1, {2}},
+               {"f", ATTN_F32, 4, {4, 2, 2, 2}}, /* a pool of blocks, whose table is i */
                {"b", ATTN_U8, 4, {2, 1, 3, 1}},
                {"sites.0.stats.max", ATTN_F64, 3, {2, 4, 3}},
                {"sites.0.stats.sum", ATTN_F64, 3, {2, 4, 3}},

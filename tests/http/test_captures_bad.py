@@ -86,6 +86,12 @@ def wide(*shape):
                       "sites.0.query": empty(list(shape)), "sites.0.key": empty(list(shape))}, b"")
 
 
+def pool(table=((0, 3), (2, -1)), lengths=(5, 4), shape=(4, 4, HKV, E), more=None, dtype="I32", **members):
+    """A site whose keys lie in a pool of blocks."""
+    members = {"block_table": "t", "key_lengths": list(lengths)} | members
+    return site({"sites.0.key": f32(*shape), "t": (dtype, np.array(table)), **(more or {})}, **{k: v for k, v in members.items() if v is not None})
+
+
 CASES = {
     # the container
     "empty body": (b"", "8 bytes|empty|body"),
@@ -253,6 +259,22 @@ CASES = {
     "a negative key length": (site(key_lengths=[5, -1]), "key_lengths"),
     "a query length beyond L": (site(query_lengths=[4, 3]), "query_lengths.*3"),
     "query_lengths of fractions": (site(query_lengths=[1.5, 2]), "query_lengths"),
+    "a table without lengths": (pool(key_lengths=None), "block_table.*key_lengths"),
+    "a layout without a table": (site(block_layout="HND"), "block_layout.*block_table"),
+    "a block that is not there": (pool(((0, 4), (2, -1))), "sites/0/block_table/0/1 expected one of the 4 blocks.*found 4"),
+    "a block of -1": (pool(((0, -1), (2, -1))), "block_table/0/1.*found -1"),
+    "more keys than blocks": (pool(lengths=(9, 4)), "key_lengths/0.*0 to 8 keys.*found 9"),
+    "lengths of another batch": (pool(lengths=(5,)), "key_lengths.*2 numbers"),
+    "a table of another batch": (pool(((0, 3),)), r"block_table.*\[2, max_blocks\]"),
+    "a table of one axis": (pool((0, 3)), r"block_table.*found \[2\]"),
+    "a table of floats": (pool(dtype="F32"), "block_table.*integers"),
+    "keys that are no pool": (pool(shape=(4, HKV, E)), "key.*num_blocks, block_size, Hkv, E"),
+    "blocks of another width": (pool(shape=(4, 4, HKV, E + 1)), "key"),
+    "blocks without heads": (pool(shape=(4, 4, 0, E)), "key"),
+    "values of other blocks": (pool(more={"sites.0.value": f32(4, 3, HKV, E)}), r"value.*\[4, 4, 2, Ev\]"),
+    "an order of axes": (pool(block_layout="BHLE"), "block_layout.*NHD, HND"),
+    "blocks of layers": (pool(lengths=(5,), more={"sites.0.query": f32(1, B, H, L, E)}, axes=["layer", "batch", "head"]), "query.*batch and heads"),
+    "2^40 keys": (pool(np.zeros((2, 2**14), int), (2**31, 2**31), (1, 2**17, 1, E)), "block_table.*bytes"),
     "slopes of other heads": (site({"t": f32(HKV)}, position={"kind": "alibi", "slopes": "t"}), "position/slopes"),
     "t5 without a table": (site(position={"kind": "t5"}), "position"),
     "a t5 table of other heads": (site({"t": f32(8, HKV)}, position={"kind": "t5", "table": "t"}), "position/table"),

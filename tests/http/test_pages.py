@@ -1,9 +1,12 @@
 """block_table: the pages of a cache, gathered. Their answers are the bytes of keys in one piece."""
+import json
+
 import numpy as np
 import pytest
 from api_client import ask, refused
+from captured import store
 
-from oracle import pages
+from oracle import captures, pages
 
 B, HQ, HKV, L, T, E, EV, COUNT = 3, 4, 2, 3, 4, 8, 6, 9
 LENGTHS = [5, 1, 14]
@@ -149,3 +152,45 @@ def test_a_run_holds_gathered_keys(start, tmp_path):
 def test_errors(daemon, fields, code, pointer, says):
     body = {name: x for name, x in (BODY | fields).items() if x is not None}
     refused(daemon, body, code, pointer, says)
+
+
+@pytest.mark.parametrize("turned", [{}, TURNED])
+def test_a_capture_of_a_cache(start, tmp_path, turned):
+    """A capture takes the pools as they are: its weights, outputs and norms of values are to the bit those of the request, in a
+    file of the service, too, and its bytes count what is gathered."""
+    body = BODY | turned | {"is_causal": True, "query_offset": "end"}
+    answer = ask(daemon := start("--runs-dir", str(tmp_path), env={"ATTN_ISA": "ref"}), body | {"return": ["weights", "weighted_values"]})
+    whole = captures.File({"version": 2, "sites": [{n: body[n] for n in (
+        "is_causal", "query_offset", "key_lengths", "block_layout") if n in body}]}, {
+        f"sites.0.{n}": ("I64" if n == "block_table" else "F32", np.array(body[n])) for n in ("query", "key", "value", "block_table")})
+    file = captures.write(whole)
+    stored = store(daemon, file)
+    assert stored["sites"][0]["pages"] == "7 blocks of 4 keys, gathered for 3 batch entries"
+    assert stored["bytes"] > GATHERED + len(file)
+    for again in range(2):
+        for b in range(B):
+            got = daemon.get(f"/v1/runs/{stored['id']}/weights?batch={b}&heads=all&rows=0:{L}").json()
+            assert got["weights"] == answer["weights"][b]
+        cell = daemon.get(f"/v1/runs/{stored['id']}/cells?batch=2&head=1&row=2&col=13").json()
+        assert cell["weight"] == answer["weights"][2][1][2][13] and cell["weight"] > 0
+        daemon.stop()
+        daemon = start("--runs-dir", str(tmp_path), env={"ATTN_ISA": "ref"})
+    data = (path := tmp_path / f"{stored['id']}.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    for name in ("key", "block_table"):  # block 8 of the first sequence becomes 0
+        damaged = bytearray(data)
+        damaged[8 + size + json.loads(data[8:8 + size])[f"sites.0.{name}"]["data_offsets"][0]] ^= 8
+        daemon.stop()
+        path.write_bytes(damaged)
+        daemon = start("--runs-dir", str(tmp_path), env={"ATTN_ISA": "ref"})
+        assert daemon.get(f"/v1/runs/{stored['id']}/cells?batch=2&head=1&row=2&col=13").status_code == 500, name
+
+
+def test_captures_of_caches_beyond_the_memory_of_a_run(start):
+    """A small file may name a block often: what all its sites gather is bounded before anything is gathered."""
+    daemon = start("--max-request-bytes", str(4 << 20))
+    sites = [{"query": "q", "key": "k", "block_table": "t", "key_lengths": [4 * 2**12]} for _ in range(5)]
+    tensors = {"q": ("F32", np.zeros((1, 1, 1, 16))), "k": ("F32", np.zeros((1, 4, 1, 16))), "t": ("I32", np.zeros((1, 2**12)))}
+    store(daemon, captures.write(captures.File({"version": 2, "sites": sites[:3]}, tensors)))
+    problem = store(daemon, captures.write(captures.File({"version": 2, "sites": sites}, tensors)), status=413)
+    assert problem["pointer"] == "/sites/4/block_table" and problem["limit"] == {"value": 4 << 20, "setting": "max_request_bytes"}, problem

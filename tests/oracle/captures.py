@@ -85,8 +85,8 @@ def read(data):
 
 # --- a site as a request of the oracle ---
 
-SAME = ("softcap", "is_causal", "window", "pattern", "key_lengths", "mask_positions")
-TABLES = ("query_positions", "key_positions", "document_ids", "prefix_lengths", "parents", "top_k_indices")
+SAME = ("softcap", "is_causal", "window", "pattern", "key_lengths", "mask_positions", "block_layout")
+TABLES = ("query_positions", "key_positions", "document_ids", "prefix_lengths", "parents", "top_k_indices", "block_table")
 RULES = ("any_of", "all_of", "not")
 
 
@@ -109,7 +109,8 @@ def unpacked(file, n, named):
     """The array of a mask: a name, or {"values": name, "encoding": "bits"}."""
     if isinstance(named, str):
         return file.array(named)
-    keys = operand(file, n, "key").shape[-2]
+    paged = operand(file, n, "block_table") is not None
+    keys = max(file.sites[n]["key_lengths"]) if paged else operand(file, n, "key").shape[-2]
     return np.unpackbits(file.array(named["values"]).astype(np.uint8), axis=-1, count=keys, bitorder="little").astype(bool)
 
 

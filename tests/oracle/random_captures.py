@@ -259,6 +259,36 @@ class Draw:
             need = site.get(f"{side}_lengths", [length] * d.sequences)
             site[f"{side}_text"] = self.text_numbers(d, [site.get(f"{side}_start", 0) + n for n in need])
 
+    def page(self, site, n):
+        """Puts the keys and values of a site into blocks of a pool, of which sequences share some, if its lengths allow it."""
+        names = [site.get(name, f"sites.{n}.{name}") for name in ("key", "value")]
+        shapes = [self.tensors[name][1].shape for name in names if name in self.tensors]
+        B, Hkv, S, *rest = shapes[0]
+        lengths = site.get("key_lengths", self.free_lengths(site, B, S))
+        if len(rest) != 1 or max(lengths) != S or not S or {shape[1] for shape in shapes} != {Hkv}:
+            return
+        rows = self.choice((1, 2, 3, 16))
+        most = -(-S // rows) + self.number(0, 2)
+        blocks, heads_first = self.number(1, B * most + 1), self.chance(0.5)
+        table = self.r.integers(0, blocks, (B, most))
+        unread = np.arange(most) * rows >= np.array(lengths)[:, None]
+        place = f"sites.{n}.block_table" if self.chance(0.5) else f"blocks of {n}"
+        self.tensor(place, np.where(unread, self.choice((-1, 2**31 - 1)), table), self.choice(("I32", "I64")))
+        site |= {"key_lengths": lengths} | ({} if place.startswith("sites.") else {"block_table": place})
+        if heads_first or self.chance(0.2):
+            site["block_layout"] = "HND" if heads_first else "NHD"
+        for name, shape in zip(names, shapes):
+            axes = (Hkv, rows) if heads_first else (rows, Hkv)
+            self.normal(name, blocks, *axes, shape[-1], dtype=self.tensors[name][0])
+
+    def free_lengths(self, site, B, S):
+        """Lengths of keys where no text needs them; one sequence has all."""
+        if "key_text" in site or self.chance(0.3):
+            return [S] * B
+        lengths = self.r.integers(0, S + 1, B)
+        lengths[self.number(0, B)] = S
+        return lengths.tolist()
+
     # --- models ---
 
     def plain(self):
@@ -363,6 +393,9 @@ class Draw:
     def file(self):
         self.choice((self.plain, self.plain, self.plain, self.layers, self.layers, self.translation, self.generation,
                      self.stacked, self.padded, self.padded))()
+        for n, site in enumerate(self.sites):
+            if self.chance(0.15):
+                self.page(site, n)
         run = {"version": 2, "sites": self.sites}
         if self.texts or self.chance(0.2):
             run["texts"] = self.texts

@@ -94,7 +94,7 @@ static void test_backward(void **state) {
         attn_gradients grads = {0}, out;
         attn_error err;
         double *want = attn_arena_zeroed(t->arena, PAGES * T * HKV, sizeof *want);
-        t->pages.heads_first = turned;
+        t->pages.layout = turned ? ATTN_HND : ATTN_NHD;
         t->in.key.dims[1] = turned ? HKV : T, t->in.key.dims[2] = turned ? T : HKV;
         t->in.key = attn_tensor_dense(t->in.key.data, ATTN_F32, 4, t->in.key.dims);
         t->in.value = (attn_tensor){0};

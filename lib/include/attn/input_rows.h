@@ -18,6 +18,7 @@ extern "C" {
  * The words of scores and precisions are in forms.h and isa.h. */
 
 extern const char *const attn_layout_words[];     /* "BHLE", … */
+extern const char *const attn_block_words[];      /* "NHD", "HND" */
 extern const char *const attn_stage_words[];      /* "raw", … */
 extern const char *const attn_position_words[];   /* "none", "alibi", … */
 extern const char *const attn_normalizer_words[]; /* "softmax", "sigmoid", … */

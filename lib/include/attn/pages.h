@@ -13,15 +13,17 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* The order of axes of a pool: [pages, T, Hkv, E] or [pages, Hkv, T, E]. The names are those of
+ * FlashInfer, https://docs.flashinfer.ai. */
+typedef enum attn_block_layout { ATTN_NHD, ATTN_HND } attn_block_layout;
+
 /* Which rows of the pool are whose keys. Both tensors hold integers. */
 typedef struct attn_pages {
     /* [B, N]: pages of each batch entry, in the order of its keys. Entries behind the last key are
      * not read. A page may be in the table several times. */
     attn_tensor table;
-    attn_tensor lengths; /* [B]: number of keys of each batch entry, at most N * T */
-    /* Pools are [pages, Hkv, T, E], the order HND of FlashInfer, https://docs.flashinfer.ai, and not
-     * [pages, T, Hkv, E]. */
-    bool heads_first;
+    attn_tensor lengths;      /* [B]: number of keys of each batch entry, at most N * T */
+    attn_block_layout layout; /* of both pools */
 } attn_pages;
 
 /* Computes the shapes of the gathered inputs. in->key [pages, T, Hkv, E] and in->value [pages, T,

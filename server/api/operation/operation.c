@@ -288,13 +288,9 @@ static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
            cells * (double)(d->score_width + d->value_width) <= SMALL;
 }
 
-enum { ROWS_FIRST, HEADS_FIRST };
-const char *const srv_block_layouts[] = {[ROWS_FIRST] = "NHD", [HEADS_FIRST] = "HND", NULL};
-
 attn_pages srv_operation_pages(const srv_operation *o) {
-    return (attn_pages){.table = o->block_table,
-                        .lengths = o->mask.key_lengths,
-                        .heads_first = o->block_layout == HEADS_FIRST};
+    return (attn_pages){
+        .table = o->block_table, .lengths = o->mask.key_lengths, .layout = o->block_layout};
 }
 
 /* Sets o->shaped to the inputs, with the shapes that they have after projections and with gathered

@@ -27,7 +27,7 @@ typedef struct srv_operation {
     srv_entries bias_entries, query_position_entries, key_position_entries; /* likewise */
     attn_tensor query_lengths, cu_seqlens;
     attn_tensor block_table; /* rank 0: key and value are not pools of blocks */
-    int block_layout;        /* index into srv_block_layouts */
+    attn_block_layout block_layout;
     srv_mask_input mask;
     bool is_causal, mask_positions;
     srv_union query_offset, scale;
@@ -73,7 +73,6 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
  * 0. */
 attn_pages srv_operation_pages(const srv_operation *o);
 
-extern const char *const srv_block_layouts[];
 extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value */
 
 /* The members of the rows of query, key and value that let these fields accept lists. The items of
@@ -229,7 +228,7 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "The order of axes in a block, with the words of FlashInfer: NHD (default, " \
                       "[num_blocks, block_size, Hkv, E]) or HND ([num_blocks, Hkv, block_size, "   \
                       "E]).",                                                                      \
-                      .choices = srv_block_layouts),                                               \
+                      .choices = attn_block_words),                                                \
         SRV_NAMED_ROW(T, "grad_output", at.grad_output, SRV_TENSOR,                                \
                       "The gradient of a loss with respect to the output, with the shape of the "  \
                       "output. The answer then holds the gradients with respect to every "         \

@@ -85,7 +85,7 @@ typedef struct site_facts {
     const attn_run_site *site; /* NULL: the site cannot be opened */
     bool is_open;
     bool ranges; /* the run has few enough heads to answer their ranges (RANGES_MOST) */
-    const char *dtype, *score, *position, *normalizer, *mix, *mask, *kernel, *precision;
+    const char *dtype, *score, *position, *normalizer, *mix, *mask, *pages, *kernel, *precision;
     double scale, softcap, dropout_p;
     bool exact;
     size_t tile; /* number of cells along a side of a tile */
@@ -246,6 +246,8 @@ static const srv_field site_rows[] = {
     NUMBER(softcap, "The bound of the scores; 0: none."),
     NUMBER(dropout_p, "The probability of dropout of the weights."),
     SRV_IF_KNOWN("mask", SRV_STRING, site_facts, mask, "The mask in words."),
+    SRV_IF_KNOWN("pages", SRV_STRING, site_facts, pages,
+                 "With `block_table`: the blocks that hold the keys, in words."),
     SRV_IF_KNOWN("kernel", SRV_STRING, site_facts, kernel, "The kernel table that made the run."),
     SRV_IF_KNOWN("precision", SRV_STRING, site_facts, precision, "The precision of products.",
                  .choices = (const char *const[]){"fp32", "fast", "bf16", NULL}),
@@ -295,6 +297,7 @@ static void tell_operation(site_facts *f, attn_arena *arena) {
     f->softcap = in->softcap;
     f->dropout_p = in->dropout_p;
     f->mask = attn_run_words(site);
+    f->pages = attn_run_blocks_words(site);
     f->kernel = attn_attention_kernel(op);
     f->precision = attn_precision_name(f->dims->precision);
     f->exact = attn_run_is_exact(site);
