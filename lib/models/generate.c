@@ -48,9 +48,8 @@ typedef struct search {
     size_t columns;         /* number of keys in `weights`: S or, without an encoder, `most` */
     bool continues;         /* the model has no encoder: the sources are prompts */
     const int32_t *prompts; /* [B, S] the prompts; a bare prompt begins at its second token here */
-    /* [B] number of tokens in each row of `prompts`; 0 if the model has an encoder */
-    size_t *prompted;
-    size_t *limits; /* [B] largest number of steps of each source, its prompt included */
+    size_t *prompted;       /* [B] tokens in each row of `prompts`; 0 if the model has an encoder */
+    size_t *limits;         /* [B] largest number of steps of each source, its prompt included */
     bool want_weights;
     model_cache *caches; /* [blocks of the decoder] */
     int64_t *lengths;    /* [rows] number of tokens of each row's source */
@@ -347,8 +346,7 @@ static bool is_going(const search *s) {
     return false;
 }
 
-/* Returns the length of the shortest prompt. Returns 0 if options->step is called for each step,
- * since steps of prompts are reported, too. */
+/* Returns the length of the shortest prompt, or 0 if options->step is called for prompts, too. */
 static size_t shortest_prompt(const search *s) {
     size_t shortest = s->options->step ? 0 : s->most;
     for (size_t b = 0; b < s->B; b++)
@@ -356,9 +354,8 @@ static size_t shortest_prompt(const search *s) {
     return shortest;
 }
 
-/* Reads up to ATTN_MODELS_TOGETHER tokens of all rows, from number t on. Token 0 is the begin
- * token, and the tokens of the prompts follow it. The token after them is the input of the next
- * step. */
+/* Reads up to ATTN_MODELS_TOGETHER tokens of all rows, from number t on. The begin token is number
+ * 0, and prompts follow it. The token after those read is the input of the next step. */
 static attn_status read_prompts(search *s, size_t t, attn_error *err) {
     const size_t left = shortest_prompt(s) - t,
                  n = left < ATTN_MODELS_TOGETHER ? left : ATTN_MODELS_TOGETHER;
