@@ -23,9 +23,9 @@ void srv_address_set_port(srv_address *a, unsigned port);
 /* Returns the file path of a unix socket; NULL: the address is an IP address. */
 const char *srv_address_path(const srv_address *a);
 
-/* Opens a listening socket on *a, and sets *a to the address that the kernel has bound, which
- * differs if the port is 0. The file of a unix socket gets the mode and the group of the settings.
- * Returns 0 or an errno value. */
+/* Opens a listening socket on *a, and sets *a to the address that the kernel has bound. It differs
+ * from the given address if the port is 0. The file of a unix socket gets the mode and the group of
+ * the settings. Returns 0 or an errno value. */
 int srv_address_listen(srv_address *a, const srv_config *config, int *fd);
 
 /* Writes the URL of the address, such as "http://127.0.0.1:8080" or "http://[::1]:8080" for the

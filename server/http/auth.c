@@ -25,7 +25,7 @@ typedef struct part {
     size_t size;
 } part;
 
-/* The name and the port of "name:port", "1.2.3.4" or "[::1]:port". */
+/* The two parts of a text such as "name:port", "1.2.3.4" or "[::1]:port". */
 typedef struct authority {
     part name; /* with the brackets of an IPv6 address, without a final dot */
     part port; /* empty if the text has no port */

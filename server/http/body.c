@@ -17,8 +17,8 @@
 #include "wire/container.h"
 #include "wire/infer.h"
 
-/* How many bytes a client may still send after its request was refused: beyond DROPPED_MOST the
- * link is cut, beyond LINGERED_MOST the socket is closed. */
+/* The number of bytes that a client may still send after its request was refused. Beyond
+ * DROPPED_MOST the link is cut, beyond LINGERED_MOST the socket is closed. */
 #define DROPPED_MOST  (256 * 1024)
 #define LINGERED_MOST (16 * 1024 * 1024)
 /* The socket of a cut link is shut down after SILENT_NS without received bytes, and at the latest
@@ -59,7 +59,7 @@ static bool is_ordered(const srv_exchange *x) {
            h->length > (uint64_t)x->req.app->config->in_place_bytes && h->length <= ORDERED_MOST;
 }
 
-/* Returns how many bytes the kernel has for the socket of x. */
+/* Returns the number of bytes that the kernel has for the socket of x. */
 static size_t bytes_of(const srv_exchange *x) {
     int bytes = 0;
     return !ioctl(x->link->fd, FIONREAD, &bytes) && bytes > 0 ? (size_t)bytes : 0;

@@ -112,8 +112,8 @@ bool srv_coding_decode(srv_exchange *x) {
     return true;
 }
 
-/* Returns whether the body of the reply is of a kind that shrinks: text, or cells, whose bytes
- * repeat. */
+/* Returns whether the body of the reply is likely to shrink. Text shrinks, and so do cells, whose
+ * bytes repeat. */
 static bool is_worth_it(const srv_exchange *x) {
     const char *type = x->req.reply.type;
     const srv_route *route = x->match.route;

@@ -222,8 +222,7 @@ bool srv_link_is_cut(const srv_link *link) {
     return atomic_load(&link->stage) == SRV_LINK_CUT;
 }
 
-/* Returns how many characters snprintf, which returned n, has written into a buffer of `room`
- * bytes. */
+/* Returns the number of characters in a buffer of `room` bytes after snprintf has returned n. */
 static size_t fitted(int n, size_t room) {
     return n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }

@@ -44,7 +44,7 @@ enum {
 
 struct srv_link {
     srv_daemon *daemon;
-    srv_link *next, *previous;   /* in srv_daemon.links, under the daemon's lock */
+    srv_link *next, *previous;   /* neighbours in srv_daemon.links, under the daemon's lock */
     int fd;                      /* the socket */
     bool tcp;                    /* false: a unix socket */
     bool plain;                  /* false: TLS */
@@ -52,19 +52,19 @@ struct srv_link {
     _Atomic int64_t deadline_ns; /* the watcher closes the socket after this time; 0: never */
     atomic_int stage;            /* SRV_LINK_READING, … */
     /* 1, plus the number of requests that have begun, plus the number of requests that have ended.
-     * So this number is even while a request is under way. */
+     * So the number is even while a request is under way. */
     atomic_uint edges;
     /* The daemon's lock protects these two members: */
     srv_exchange *suspended; /* the request whose connection is suspended; NULL: none */
     srv_exchange *streaming; /* the request whose reply is a stream; NULL: none */
     /* Only the HTTP thread uses this member: */
     srv_exchange *exchange; /* the present request; NULL: none */
-    /* Only the watcher uses these members, to find headers that arrive too slowly: */
+    /* Only the watcher uses these members, to detect headers that arrive too slowly: */
     unsigned seen_edges;     /* `edges` when the watcher last noticed a change */
-    uint64_t seen_bytes;     /* bytes that the socket had received then */
-    int64_t header_since_ns; /* when the watcher noticed that a header arrives; 0: none does */
+    uint64_t seen_bytes;     /* bytes that the socket had received at that time */
+    int64_t header_since_ns; /* when the watcher noticed an arriving header; 0: none arrives */
     int64_t look_ns;         /* when the watcher checks the socket next */
-    /* Only the watcher uses these members, to follow how fast the client reads a reply: */
+    /* Only the watcher uses these members, to measure how fast the client reads a reply: */
     unsigned taken_edges; /* `edges` in the last round */
     uint64_t taken_bytes; /* bytes that the client had acknowledged in the last round */
     /* Set when the link is opened: */

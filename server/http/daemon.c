@@ -206,15 +206,16 @@ static void on_panic(void *cls, const char *file, unsigned line, const char *rea
     abort();
 }
 
-enum { OPS_CONNECTIONS = 64 }; /* most connections of the operations port */
+enum { OPS_CONNECTIONS = 64 }; /* largest number of connections of the operations port */
 
 /* Level 1 of MHD_OPTION_CLIENT_DISCIPLINE_LVL, which headers before 1.0 do not have. Level 2 would
- * refuse the empty line before a request that RFC 9112, 2.2, allows to clients. Before 1.0
- * strictness adds nothing to the checks of this service. */
+ * refuse the empty line before a request that RFC 9112, 2.2, allows to clients. Before version 1.0,
+ * a strict level adds nothing to the checks of this service. */
 enum { CLIENT_LEVEL = 1 };
 
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
-    /* One connection more than allowed is accepted; for it, srv_link_open closes another one. */
+    /* The limit is one connection higher than allowed. If the extra connection is accepted,
+     * srv_link_open closes another one. */
     const unsigned limit = (unsigned)d->connections.most + 1;
     bool plain = d->is_ops || !d->app->tls;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;

@@ -9,7 +9,7 @@
 
 /* Starts serving the routes of `router` on `address`, and sets *address to the address that the
  * kernel has bound. `is_ops` says whether this is the operations port. Returns 0, an errno value of
- * the listening socket, or ENOMEM if threads or memory are missing. */
+ * the listening socket, or ENOMEM if memory or a thread cannot be had. */
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
                     bool is_ops);
 const char *srv_daemon_url(const srv_daemon *daemon);
@@ -18,8 +18,8 @@ const char *srv_daemon_url(const srv_daemon *daemon);
 
 /* Stops accepting connections. */
 void srv_daemon_quiesce(srv_daemon *daemon);
-/* Waits until there has been no unfinished request for quiet_ms milliseconds, but at most limit_ms
- * milliseconds in all. */
+/* Waits until there has been no unfinished request for quiet_ms milliseconds, but not longer than
+ * limit_ms milliseconds. */
 void srv_daemon_settle(srv_daemon *daemon, int64_t quiet_ms, int64_t limit_ms);
 /* Cancels the requests that wait or run. */
 void srv_daemon_cancel(srv_daemon *daemon);

@@ -1,5 +1,6 @@
-/* Makes and frees exchanges, runs handlers, and passes exchanges from the HTTP thread to the
- * request threads (hand-off 1, `enqueue`) and back (hand-off 2, `come_back`). */
+/* Makes and frees exchanges, runs handlers, and passes exchanges between threads. Hand-off 1
+ * (`enqueue`) goes from the HTTP thread to the request threads, and hand-off 2 (`hand_back`) goes
+ * back. */
 #include "http/exchange.h"
 
 #include <stddef.h>
@@ -94,7 +95,7 @@ void srv_exchange_spare(srv_exchange *x) {
     d->spare = arena;
 }
 
-/* Gives x the arena that the daemon has kept. */
+/* Gives x the spare arena of the daemon. */
 static void take_spare(srv_exchange *x) {
     srv_daemon *d = x->daemon;
     attn_arena_free(x->req.arena);
@@ -102,10 +103,10 @@ static void take_spare(srv_exchange *x) {
     d->spare = NULL;
 }
 
-/* Turns a missing reply, which is an error of the program, into a problem of status 500. If the
- * reply is the problem that the request's arena is used up, but the allocation failed because all
- * requests together have used up the memory budget, replaces it by a problem that tells the client
- * to retry. `refusals` is the value of srv_budget_refusals before the handler ran. */
+/* If the reply is missing, which is an error of the program, sets a problem with status 500. If the
+ * arena of the request was used up only because all requests together have used up the memory
+ * budget, sets a problem that tells the client to retry. `refusals` is the value of
+ * srv_budget_refusals before the handler ran. */
 static void end_reply(srv_exchange *x, srv_outcome outcome, size_t refusals) {
     if (outcome == SRV_DEFER || x->req.reply.status == 0)
         srv_problem(&x->req, SRV_INTERNAL, NULL, "the request was not answered");
@@ -287,8 +288,8 @@ static int64_t asked_ns(const srv_exchange *x) {
                  : srv_scan_timeout(req->body, size) * 1000000;
 }
 
-/* Sets the deadline of the request by the timeout that its body asks for. This is done before the
- * request is queued, because the timeout includes the time in the queue. */
+/* Sets the deadline of the request from the timeout in its body. This is done before the request is
+ * queued, because the timeout includes the time in the queue. */
 static void set_own_deadline(srv_exchange *x) {
     const int64_t by = x->req.start_ns + asked_ns(x);
     if (by > x->req.start_ns)

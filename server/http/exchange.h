@@ -58,7 +58,7 @@ typedef enum srv_phase {
 } srv_phase;
 
 struct srv_exchange {
-    srv_task task; /* must be the first member, because srv_task * is cast to srv_exchange * */
+    srv_task task; /* must be the first member, because a srv_task * is cast to a srv_exchange * */
     srv_request req;
     srv_daemon *daemon;
     srv_link *link;

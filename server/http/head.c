@@ -64,7 +64,7 @@ static void take_forwarded(srv_head *h, const char *value) {
     { name, sizeof name - 1, offsetof(srv_head, value), offsetof(srv_head, count) }
 static const struct header {
     const char *name;
-    size_t size;  /* bytes of the name */
+    size_t size;  /* length of the name in bytes */
     size_t value; /* offset in srv_head of the member for the value */
     size_t count; /* offset of the member for the number of such lines; 0: they are not counted */
 } headers[] = {
@@ -202,7 +202,7 @@ static bool safe_id(const char *id) {
     return n >= 1 && n <= 128 && id[n] == 0;
 }
 
-/* Sets the request id: that of the client if it is safe to print, else 16 random hexadecimal
+/* Sets the request id. It is the client's id if that is safe to print, else 16 random hexadecimal
  * digits. */
 static void take_id(srv_exchange *x) {
     if (x->head.id && safe_id(x->head.id)) {
@@ -223,7 +223,8 @@ static void take_client(srv_exchange *x) {
     x->task.client = srv_client_number(x->client);
 }
 
-/* Begins the trace of the request (observe/log.h). Several traceparent headers count as none. */
+/* Begins the trace of the request (observe/log.h). A request with several traceparent headers is
+ * treated as if it had none. */
 static void take_trace(srv_exchange *x) {
     srv_app *app = x->req.app;
     uint64_t random[3], n = atomic_fetch_add_explicit(&app->traces, 3, memory_order_relaxed);
@@ -252,7 +253,8 @@ static bool refuse_path(srv_exchange *x) {
     return false;
 }
 
-/* Adds to the problem that was set a header that says what the service accepts. Returns false. */
+/* Adds a header to the problem that was set. The header lists what the service accepts. Returns
+ * false. */
 static bool accept_only(srv_exchange *x, const char *header, const char *values) {
     srv_reply_header(&x->req, header, values);
     return false;
@@ -320,8 +322,8 @@ static bool check_idempotency_key(srv_exchange *x) {
 }
 
 /* Refuses a query string that the route does not read. Query strings that a route reads are checked
- * by the decoder. Documents for browsers, and their files, ignore theirs, because links to a page
- * often get parameters on their way. */
+ * by the decoder. Query strings of documents for browsers and of their files are ignored, because
+ * mail programs and other sites often append parameters to links. */
 static bool check_query(srv_exchange *x) {
     const srv_request *req = &x->req;
     const srv_route *route = x->match.route;
@@ -346,7 +348,8 @@ static bool check_request(srv_exchange *x) {
            check_accept(x) && (!*x->req.query || check_query(x));
 }
 
-/* Lets the route decide whether the body goes to an intake, and checks that it may. */
+/* Lets the route decide whether the body goes to an intake. If it does, checks its coding and its
+ * length. */
 static bool open_intake(srv_exchange *x) {
     srv_request *req = &x->req;
     const srv_head *h = &x->head;
@@ -413,8 +416,8 @@ static const char *path_of(const char *target, srv_head *h) {
 }
 
 /* Answers OPTIONS with the methods of the path. Browsers send OPTIONS (a CORS preflight) without an
- * API key. In a service with API keys every path gets the same answer, so that a client without a
- * key learns nothing about paths. Returns false for an unknown path in a service without keys. */
+ * API key. In a service with API keys, every path gets the same answer. Therefore a client without
+ * a key learns nothing about paths. Returns false for an unknown path in a service without keys. */
 static bool answer_options(srv_exchange *x) {
     static const char all[] = "GET, HEAD, POST, DELETE, OPTIONS";
     if (!strcmp(x->req.path, "*") || x->req.app->keys)
@@ -430,7 +433,7 @@ static bool has_bad_bytes(const char *uri) {
     for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
         if (*p < 0x21 || *p == 0x7f)
             return true;
-        /* Percent-encoded control characters: %00 … %1f and %7f. */
+        /* This is a percent-encoded control character: %00 … %1f or %7f. */
         if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
             return true;
     }
@@ -474,7 +477,7 @@ static void read_lines(srv_exchange *x, const char *version) {
     req->forwarded = h->forwards > 0;
 }
 
-/* Finds the route. On the operations port only the status paths have a route. */
+/* Finds the route of the request. On the operations port, only the status paths have a route. */
 static void find_route(srv_exchange *x) {
     srv_request *req = &x->req;
     bool closed = x->daemon->is_ops && !is_status_path(req->path);

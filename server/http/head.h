@@ -18,7 +18,7 @@ typedef struct srv_exchange srv_exchange;
 
 enum { SRV_FORWARDED = 8 }; /* most values of X-Forwarded-For that are kept */
 
-/* What the head says. libmicrohttpd owns the texts. */
+/* The contents of the head. libmicrohttpd owns the texts. */
 typedef struct srv_head {
     /* Values of header lines; NULL: there is no such line. */
     const char *origin, *if_match, *if_none_match;
@@ -30,17 +30,17 @@ typedef struct srv_head {
     const char *target_host; /* "host:port/…" of a target in absolute form; NULL: another form */
     const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, as sent */
     size_t forwards;                      /* number of values in `forwarded` */
-    srv_prefer prefer;                    /* of all headers Prefer together */
+    srv_prefer prefer;                    /* preferences of all Prefer headers together */
     const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
-    /* Numbers of lines of headers that may be there only once. */
+    /* Numbers of header lines, for headers that may occur only once. */
     unsigned authorizations, idempotency_keys;
     unsigned hosts, lengths, transfers, traces, types, encodings;
     bool bad_uri;   /* the request target has control characters, plain or percent-encoded */
     bool bad_name;  /* a header name has characters that are not allowed in a name */
     bool bad_value; /* a header value has control characters */
-    /* Places in the buffer of libmicrohttpd before 1.0 (before_1_0.h). */
+    /* Addresses in the buffer of libmicrohttpd before 1.0 (before_1_0.h). */
     const char *target, *target_end; /* the request target as received */
-    const char *body_from; /* where the area begins into which bodies are read; NULL: not known */
+    const char *body_from; /* begin of the area into which bodies are read; NULL: not known */
     bool hidden;           /* the head has bytes that libmicrohttpd does not report, or a bare LF */
     bool has_length, chunked;
     uint64_t length; /* Content-Length; 0: none */

@@ -168,8 +168,8 @@ bool srv_coding_is_brotli(const char *accept) {
 
 srv_coding srv_coding_choose(const char *accept) {
     /* Weights of identity, gzip and deflate in thousandths, for codings that Accept-Encoding does
-     * not name. Identity has 1: so a coding that is named is preferred to identity, and identity to
-     * a refusal. */
+     * not name. Identity has the weight 1. Therefore a named coding is preferred to identity, and
+     * identity is preferred to a refusal. */
     int weight[3] = {1, 0, 0};
     bool named[3] = {false, false, false};
     for (const char *p = accept ? accept : ""; *p;) {

@@ -39,7 +39,7 @@ static const char *read_quoted(const char *p, part *out) {
     return *p ? p + 1 : NULL;
 }
 
-/* Reads a preference or a parameter into *out. Returns the position behind it; NULL: there is
+/* Reads a preference or a parameter into *out. Returns the position behind it. NULL: there is
  * none. */
 static const char *read_pair(const char *p, pair *out) {
     *out = (pair){.word = {p, 0}};

@@ -15,11 +15,11 @@
 #include <stddef.h>
 
 enum {
-    SRV_REPEAT_KEY = 128,   /* most characters of an Idempotency-Key */
-    SRV_REPEAT_KEYS = 1024, /* most keys that are known at a time */
+    SRV_REPEAT_KEY = 128,   /* largest number of characters of an Idempotency-Key */
+    SRV_REPEAT_KEYS = 1024, /* largest number of keys that are known at a time */
     SRV_REPEAT_HOURS = 24,
-    SRV_REPEAT_ANSWER = 64 << 10, /* most bytes of an answer that is kept */
-    SRV_REPEAT_ANSWERS = 4 << 20, /* most bytes of all kept answers */
+    SRV_REPEAT_ANSWER = 64 << 10, /* largest answer that is kept, in bytes */
+    SRV_REPEAT_ANSWERS = 4 << 20, /* largest size of all kept answers, in bytes */
 };
 
 typedef struct srv_exchange srv_exchange;

@@ -35,8 +35,9 @@ static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
 }
 
 /* A step of the hash for ETags. It is like FNV-1a but takes 8 bytes at once, because the HTTP
- * thread hashes documents of 200 KB. With the same word, different hashes lead to different hashes.
- * Therefore two versions of a document that differ in only one word always have different ETags. */
+ * thread hashes documents of 200 KB. For a given word, different values of `hash` give different
+ * results. Therefore two versions of a document that differ in only one word always have different
+ * ETags. */
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 32;
@@ -108,8 +109,8 @@ static void apply_conditions(srv_exchange *x, const char *tag) {
  *
  *   200 for GET or HEAD   ETag (the handler's, else one computed from the body) and
  *                         Cache-Control (the handler's, else no-cache)
- *   the same, if the handler has set no-store and no ETag   unchanged
- *   other replies         Cache-Control: the handler's, else no-store (none for OPTIONS)
+ *   the same, but the handler has set no-store and no ETag   no change other replies
+ *   Cache-Control: the handler's, else no-store (none for OPTIONS)
  *
  * `tag` becomes the computed ETag; "": none was computed. */
 static void decide_caching(srv_exchange *x, char tag[20]) {

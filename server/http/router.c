@@ -124,9 +124,9 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
 
 /* --- the nearest path --- */
 
-/* Some other differences count as this many edits of a letter. */
+/* Differences other than edits of letters. Each counts as this many edits of a letter. */
 enum {
-    OTHER_VERSION = 2, /* another version in front; then only one edit of a letter is allowed */
+    OTHER_VERSION = 2, /* another version; then only one edit of a letter is allowed */
     OTHER_LENGTH = 3,  /* a segment too many or too few */
 };
 
@@ -138,8 +138,8 @@ static size_t version_size(const char *path) {
                : 0;
 }
 
-/* Returns the number of edits between a segment of the path (n bytes) and one of a template (m
- * bytes). SIZE_MAX: they are too different. */
+/* Returns the number of edits between a segment of the path (n bytes) and a segment of a template
+ * (m bytes). SIZE_MAX: they are too different. */
 static size_t segment_edits(const char *path, size_t n, const char *template, size_t m) {
     char word[64], name[64];
     if (*template == '{')
@@ -200,7 +200,8 @@ static void fill_template(const char *path, const char *template, char *buf, siz
     }
 }
 
-/* Paths that were renamed, and whose old names are too different to be found by their edits. */
+/* Paths that were renamed, and whose old names differ in too many letters to be found as
+ * similar. */
 static const struct {
     const char *was, *now;
 } renamed[] = {{"/v1/runs/{id}/metrics", "/v1/runs/{id}/analyses"}};

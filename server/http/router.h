@@ -39,12 +39,12 @@ typedef struct srv_route {
     const char *answer;      /* name of the answer's schema in openapi.json */
     bool open_inference;     /* a route of the Open Inference Protocol: 400 instead of 422 */
     /* Makes the intake of a body of `length` bytes (0: unknown), or leaves req->intake NULL if the
-     * body belongs into memory. Runs on the HTTP thread and must not wait. false: a problem is set.
+     * body goes into memory. Runs on the HTTP thread and must not wait. false: a problem is set.
      * NULL: all bodies of the route go into memory. */
     bool (*intake)(srv_request *req, uint64_t length);
-    bool takes_token;        /* the read token of a run may take the place of a key */
-    bool shrinks;            /* binary answers are worth compressing, as texts and octets are */
-    const char *description; /* sentences for openapi.json: what the summary leaves out */
+    bool takes_token;        /* a read token of the run may replace the API key */
+    bool shrinks;            /* binary answers are worth compressing, as text is */
+    const char *description; /* further sentences for openapi.json */
 } srv_route;
 
 typedef struct srv_router {
@@ -68,7 +68,7 @@ typedef struct srv_match {
     const srv_route *route;     /* NULL: no row has this path and method */
     size_t label;               /* index of the path template in `labels`; label_count: no match */
     char allow[SRV_ALLOW_ROOM]; /* the methods of the path, such as "GET, HEAD, OPTIONS" */
-    const char *params[2];      /* the parts of the path that stand for {…}; NULL: none */
+    const char *params[2];      /* the values of {…} in the path; NULL: none */
 } srv_match;
 
 /* Finds the row for a method and a percent-decoded path. The texts of match->params are copied into

@@ -1,5 +1,5 @@
 /* A pair is a certificate chain with its private key. When a new pair is loaded, a handshake may
- * still be using the old one; therefore old pairs stay in memory until the service ends. Loading
+ * still use the old one. Therefore old pairs stay in memory until the service ends. Loading
  * unchanged files again adds no pair. */
 #include "http/tls.h"
 
@@ -19,7 +19,7 @@
 
 #define PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-SHA1"
 
-enum { CHAIN_MOST = 16 }; /* most certificates in a chain */
+enum { CHAIN_MOST = 16 }; /* largest number of certificates in a chain */
 
 typedef struct pair {
     struct pair *older; /* the pair that was loaded before this one */
@@ -185,7 +185,7 @@ static int choose(gnutls_session_t session, const struct gnutls_cert_retr_st *in
         gnutls_session_get_ptr(session), MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     const srv_link *link = found ? found->socket_context : NULL;
     if (!link)
-        return -1; /* there was no memory for the link */
+        return -1; /* srv_link_open had no memory for the link */
     pair *shown = atomic_load(&link->daemon->app->tls->shown);
     *chain = shown->chain;
     *length = shown->length;

@@ -1,5 +1,5 @@
-/* TLS: loads the certificate of the service, which libmicrohttpd uses for its TLS sessions, and has
- * the TLS client of the health check. */
+/* Loads the certificate of the service, which libmicrohttpd uses for its TLS sessions. Also has the
+ * TLS client of the health check. */
 #ifndef SRV_TLS_H
 #define SRV_TLS_H
 

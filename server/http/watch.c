@@ -60,8 +60,8 @@ static struct tcp_info tcp_info_of(const srv_link *link) {
 }
 
 /* Returns whether a header has begun to arrive and is still incomplete after `limit_ns`. There is
- * no exchange yet, so the header is noticed by the bytes that the socket has received since the
- * last request. */
+ * no exchange yet. So the bytes that the socket has received since the last request show that a
+ * header is arriving. */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!(edges & 1))
@@ -77,13 +77,13 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     return link->header_since_ns && now - link->header_since_ns > limit_ns;
 }
 
-/* The side for which a connection waits. */
+/* The reason why a connection waits. */
 typedef enum holdup {
     CLIENT, /* the client must send or read the next bytes */
     SERVER, /* the HTTP thread must read or send the next bytes */
-    /* Nobody: the client has closed the connection. libmicrohttpd 0.9.75 does not notice this if
-     * the close follows directly after a part of a request: it reads the bytes and waits for
-     * another event of epoll, but the close came with the same event. */
+    /* The client has closed the connection, so nobody sends or reads. libmicrohttpd 0.9.75 does not
+     * notice a close that follows directly after a part of a request: it reads the bytes and waits
+     * for another event of epoll, but the close came with the same event. */
     LEFT,
 } holdup;
 
@@ -203,7 +203,7 @@ static void answer_late(srv_daemon *d) {
     }
 }
 
-/* A round of the watcher. Returns the time until the next one. */
+/* Runs a round of the watcher. Returns the time until the next round. */
 static int64_t watch(void *of) {
     srv_daemon *d = of;
     srv_task *gone = NULL;
