@@ -19,16 +19,16 @@
 
 enum { SRV_ANSWERS_HEAD = 16 }; /* bytes before the first answer */
 
-/* Returns whether an image is whole: its version is the present one, its checksum is right for a
+/* Returns whether an image is valid: its version is the present one, its checksum is right for a
  * run with this `print`, and its sizes add up. */
 bool srv_answers_are_whole(const void *image, size_t size, uint64_t print);
 /* Finds the answer with this key in a whole image. false: it has none. `out` points into the
  * image. */
 bool srv_answers_find(const void *image, size_t size, const char *key, srv_run_answer *out);
-/* Makes an image for a run with this `print`. The new answer comes first, and then as many answers
- * of the whole image `image` (may be NULL) as fit, but none with the same key. The caller frees the
- * new image with attn_free. NULL: memory ran out, or the answer alone is larger than an image may
- * be. */
+/* Makes an image for a run with this `print`. The new answer comes first. Then follow as many
+ * answers of the valid image `image` (may be NULL) as fit, except one with the same key. The caller
+ * frees the new image with attn_free. NULL: memory ran out, or the answer alone is larger than an
+ * image may be. */
 void *srv_answers_add(const void *image, size_t size, uint64_t print, const char *key,
                       const srv_run_answer *answer, size_t *out_size);
 

@@ -65,8 +65,8 @@ static int open_last(int dir, const char *name, srv_capture *out) {
     return 0;
 }
 
-/* Each directory is opened from the one before it and never through a symbolic link, so that no
- * change of the directories meanwhile leads out of `root`. */
+/* Each directory is opened from the one before it and never through a symbolic link. Therefore no
+ * change of the directories at the same time can lead out of `root`. */
 int srv_capture_open(int root, const char *path, srv_capture *out) {
     char name[NAME_MAX + 1];
     const size_t size = strlen(path);
@@ -104,7 +104,7 @@ static bool is_steady(const srv_capture *c) {
 
 /* --- reading --- */
 
-enum { STEP = ATTN_CHECKSUM_BLOCK }; /* bytes that are read at once */
+enum { STEP = ATTN_CHECKSUM_BLOCK }; /* number of bytes that are read at once */
 
 static int stop_reason(const attn_control *control) {
     attn_error err;
@@ -139,7 +139,7 @@ int srv_capture_read(const srv_capture *c, srv_new_file *to, const attn_control 
                      attn_checksums *sums) {
     const size_t size = (size_t)c->mark.size;
     const bool shared = to && !ioctl(to->fd, FICLONE, c->fd);
-    /* Shared blocks stay as they are, whatever happens to the file afterwards. */
+    /* If the blocks are shared, the copy does not change when the file is changed afterwards. */
     const int failed = shared ? read_blocks(to->fd, size, NULL, control, sums)
                               : read_blocks(c->fd, size, to, control, sums);
     return failed ? failed : is_steady(c) ? 0 : ESTALE;

@@ -29,8 +29,8 @@ void srv_capture_close(srv_capture *c);
 /* Returns whether two marks are equal. Equal marks are of the same, unchanged file. */
 bool srv_file_mark_equal(const srv_file_mark *a, const srv_file_mark *b);
 
-/* Computes the checksums of the whole file. If `to` is not NULL, also copies the file into it; on
- * file systems that can share the blocks of both, no byte is copied. Returns 0 or an errno value:
+/* Computes the checksums of the whole file. If `to` is not NULL, also copies the file into it. On
+ * file systems that can share blocks between files, no byte is copied. Returns 0 or an errno value:
  * ESTALE (the file has changed meanwhile), ECANCELED, ETIMEDOUT (the deadline of `control` has
  * passed), or another one. */
 int srv_capture_read(const srv_capture *c, srv_new_file *to, const attn_control *control,

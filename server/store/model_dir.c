@@ -1,5 +1,5 @@
-/* The files of models_dir: scanned at start, on SIGHUP and when a request finds the directory
- * changed; written and deleted for models of origin "made". */
+/* The files of models_dir. The directory is scanned at start, on SIGHUP, and when a request finds
+ * it changed. Files of models of origin "made" are written and deleted here, too. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 #include "system/clock.h"
 #include "system/files.h"
 
-/* A file or directory that changed less than so long ago may change again without a new time stamp,
- * because some file systems count in seconds. */
+/* A file or directory that was changed less than this long ago may change again without a new time
+ * stamp, because some file systems count in seconds. */
 static const int64_t YOUNG_NS = 2000000000;
-/* The least time between two scans of a directory with young files. */
+/* The shortest time between two scans of a directory with young files. */
 static const int64_t PAUSE_NS = 100000000;
 
 static bool path_of(const srv_models *m, const char *id, char path[PATH_MAX]) {
@@ -35,7 +35,7 @@ bool srv_models_why(srv_models *m, const char *id, srv_refusal *out) {
     return r != NULL;
 }
 
-/* Returns whether the file was refused for its contents before and is unchanged. */
+/* Returns whether the file was refused for its contents and has not changed since. */
 static bool is_refused(srv_models *m, const char *id, const srv_file_state *now) {
     srv_refused *r = srv_refused_find(m, id);
     if (r)
@@ -47,10 +47,11 @@ static bool has_file(const srv_entry *e) {
     return e->model.origin == SRV_MODEL_FILE || e->model.durable;
 }
 
-/* Remembers the file, whose name in models_dir is `name`, as refused and logs why. `failed` is the errno value of trouble that says
- * nothing about the file, which is logged once, or 0 if the contents of the file are refused. If
- * memory runs out, only logs. An embedded model with this id is no longer served, because the file
- * was meant to replace it. An older version of the file stays served only after trouble. */
+/* Refuses a file: remembers it and logs the reason. `name` is its name in models_dir. `failed` is 0
+ * if its contents are wrong; otherwise it is the errno value of a failure with another cause, which
+ * is logged only once. If memory runs out, only logs. An embedded model with this id is no longer
+ * served, because the file was meant to replace it. An older version of the file stays in service
+ * only if the contents are not at fault. */
 static void refuse_model_file(srv_models *m, const char *id, const char *name,
                               const srv_file_state *now, int failed, const char *why) {
     pthread_mutex_lock(&m->lock);
@@ -114,18 +115,19 @@ void srv_models_forgive(srv_models *m) {
 
 /* A file of models_dir, or a folder. */
 typedef struct found_file {
-    const char *name; /* in the directory */
+    const char *name; /* name in models_dir */
     bool known;       /* another program wrote it */
     char id[SRV_MODEL_ID + 1];
-    char path[PATH_MAX]; /* unless it is known */
+    char path[PATH_MAX]; /* path of the file; not set if `known` */
     srv_file_state now;
 } found_file;
 
-/* Whether a file of models_dir must be read. */
+/* The result of need_of. */
 typedef enum need { READ, KNOWN, TAKEN } need;
 
-/* Returns KNOWN if the file is unchanged since it was read or written, and TAKEN if a model without
- * a file, which was made over HTTP, has its id; such a model is never replaced. */
+/* Returns READ if the file must be read, KNOWN if it is unchanged since it was read or written, and
+ * TAKEN if a model that was made over HTTP and has no file has its id. Such a model is never
+ * replaced. */
 static need need_of(srv_models *m, const char *id, const srv_file_state *now) {
     pthread_mutex_lock(&m->lock);
     srv_entry *e = srv_entry_find(m, id);
@@ -153,7 +155,7 @@ static void put_in_place(srv_models *m, srv_entry *e) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Makes an entry of a file that this program wrote. */
+/* Makes an entry for a file that this program wrote. */
 static attn_status read_own(const char *id, const char *path, const srv_file_state *now,
                             int *failed, srv_entry **out, attn_error *err) {
     attn_model_file file;
@@ -178,7 +180,7 @@ static attn_status read_own(const char *id, const char *path, const srv_file_sta
 
 /* Adds one file of models_dir, or a folder, to the list, unless it is unchanged. Files of other
  * programs are opened later. A file that cannot be used is logged. Returns 0, or the errno value of
- * trouble, after which the file is to be read again. */
+ * a failure after which the file must be read again. */
 static int add_file(srv_models *m, const found_file *f) {
     attn_error err = {0};
     srv_entry *e = NULL;
@@ -202,7 +204,7 @@ static int add_file(srv_models *m, const found_file *f) {
     return failed;
 }
 
-/* Finds out whether a name in the directory is that of a model. */
+/* Returns whether a name in the directory belongs to a model, and if so sets *out. */
 static bool find_file(const srv_models *m, int dir, const char *name, found_file *out) {
     *out = (found_file){.name = name};
     if (!srv_entry_id(name, SRV_MODEL_SUFFIX, out->id)) {
@@ -215,8 +217,8 @@ static bool find_file(const srv_models *m, int dir, const char *name, found_file
     return true;
 }
 
-/* Removes the models and forgets the refused files that the scan has not found, and adds the
- * embedded models that these files had replaced. */
+/* Removes the models that the scan has not found, and forgets the refused files that it has not
+ * found. Then adds the embedded models that these files had replaced. */
 static void drop_unseen(srv_models *m) {
     pthread_mutex_lock(&m->lock);
     for (srv_entry *e = srv_held_first(&m->list), *next; e; e = next) {
@@ -281,8 +283,8 @@ int srv_models_scan(srv_models *m, bool *whole) {
     return failed;
 }
 
-/* Returns whether files of known models have changed, which models_dir need not show: those in a
- * folder, and those that are overwritten in place. */
+/* Returns whether files of known models have changed. A change inside a folder, or of a file that
+ * is overwritten in place, does not change models_dir itself. */
 static bool are_known_changed(srv_models *m) {
     const int dir = open(m->config->models_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool changed = false;
@@ -315,7 +317,7 @@ bool srv_models_is_stale(srv_models *m) {
     if (!looks || !are_known_changed(m))
         return stale;
     pthread_mutex_lock(&m->lock);
-    m->dir = (srv_file_state){0}; /* until a scan has found the change, too */
+    m->dir = (srv_file_state){0}; /* the next scan must find the change */
     pthread_mutex_unlock(&m->lock);
     return true;
 }
@@ -325,7 +327,7 @@ void srv_models_refresh(srv_models *m) {
         return;
     pthread_mutex_lock(&m->files);
     const int before = m->failed;
-    if (srv_models_is_stale(m)) { /* no other thread has scanned meanwhile */
+    if (srv_models_is_stale(m)) { /* no other thread has scanned it meanwhile */
         const int failed = scan_dir(m);
         if (failed && failed != before)
             srv_log_event(m->log, SRV_LOG_ERROR, "models unchanged: cannot read %.200s: %s",
@@ -336,7 +338,7 @@ void srv_models_refresh(srv_models *m) {
 
 /* --- models of origin "made" --- */
 
-/* Makes the names in the directory durable. Returns 0 or an errno value. */
+/* Makes changes of names in the directory durable. Returns 0 or an errno value. */
 static int sync_dir(const char *path) {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)

@@ -24,8 +24,8 @@ static attn_status was_changed(attn_error *err) {
     return attn_fail(err, ATTN_EARG, "", "was changed while it was read");
 }
 
-/* If the checksums are right after the last read, the file was not changed meanwhile, or was
- * changed back. */
+/* If the checksums are right after the last read, the data that was read is right: the file was not
+ * changed meanwhile, or the change was undone. */
 attn_status srv_model_recheck(attn_model_file *file, attn_error *err) {
     srv_mapped *m = file->owner;
     attn_error why;
@@ -57,9 +57,9 @@ static attn_status read_mapped(srv_mapped *m, bool gradients, attn_model_file *o
     return status;
 }
 
-/* Moves the error's place to the front of its text, and sets err->where to the path of the file.
- * ATTN_EVALUE, a wrong value in the file, becomes ATTN_EARG: for the caller the file is a wrong
- * argument. */
+/* Moves the place of the error to the front of its text, and sets err->where to the path of the
+ * file. ATTN_EVALUE, a wrong value in the file, becomes ATTN_EARG, because for the caller the file
+ * is a wrong argument. */
 static attn_status at_path(const char *path, attn_error *err) {
     const attn_error inner = *err;
     return attn_fail(err, inner.code == ATTN_EVALUE ? ATTN_EARG : inner.code, path, "%s%s%s",

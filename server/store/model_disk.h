@@ -10,9 +10,9 @@
 
 #include "corpus/corpus.h"
 
-/* Loads a model from a file. Errors as attn_model_open; err->where is the path. *failed (may be
- * NULL) becomes an errno value if there was trouble that says nothing about the file
- * (SRV_FILE_TROUBLE), such as EAGAIN if the file was changed while it was read; else 0. */
+/* Loads a model from a file. Errors are those of attn_model_open; err->where is the path. *failed
+ * (may be NULL) becomes an errno value if the failure has another cause than the contents of the
+ * file (SRV_FILE_TROUBLE), such as EAGAIN if the file was changed while it was read; else 0. */
 attn_status srv_model_open(const char *path, bool gradients, attn_model_file *out, int *failed,
                            attn_error *err);
 /* Checks that the bytes of the file are still those that srv_model_open has checked. Call it after
@@ -22,8 +22,8 @@ attn_status srv_model_recheck(attn_model_file *file, attn_error *err);
 /* Reads the options of the training corpus from the metadata. false: the metadata has no corpus. */
 bool srv_model_corpus(const attn_model_file *file, attn_corpus_options *out);
 
-/* Writes the file of a model. *failed (may be NULL) becomes the errno value if the system refuses
- * it, else 0. Errors as attn_model_save. */
+/* Writes the file of a model. *failed (may be NULL) becomes the errno value if the system cannot
+ * write it, else 0. Errors are those of attn_model_save. */
 attn_status srv_model_write(const char *path, const attn_model_contents *contents, int *failed,
                             attn_error *err);
 

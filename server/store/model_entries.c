@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EMBEDDED "models/" /* how the names of embedded model files begin (system/embedded.h) */
+#define EMBEDDED "models/" /* prefix of the names of embedded model files (system/embedded.h) */
 
 void srv_loaded_free(srv_loaded *list) {
     for (srv_loaded *l = list, *next; l; l = next) {
@@ -18,7 +18,7 @@ void srv_loaded_free(srv_loaded *list) {
     }
 }
 
-/* Frees what an entry of a known model has beside other entries. */
+/* Frees the members that only entries of known models have. */
 static void free_known(srv_entry *e) {
     srv_known *known = (srv_known *)(uintptr_t)e->model.known;
     if (!known)

@@ -1,7 +1,7 @@
 /* The list of models in memory, with which model_registry.c and model_dir.c work. `lock` guards the
- * list, the counts and the holds. `files` guards models_dir: it is held during a scan, and while a
- * file is written or deleted and the list is changed with it, so that no scan sees only one of the
- * two changes. A thread that takes both locks takes `files` first. */
+ * list, the counts and the holds. `files` guards models_dir. It is held during a scan, and while a
+ * file is written or deleted together with its entry in the list, so that no scan sees only one of
+ * the two changes. A thread that takes both locks takes `files` first. */
 #ifndef SRV_MODEL_ENTRIES_H
 #define SRV_MODEL_ENTRIES_H
 
@@ -15,14 +15,14 @@
 #include "system/embedded.h"
 #include "system/host.h"
 
-/* What a pass of a known model needs (model_known.h). */
+/* The data that passes of a known model need (model_known.h). */
 typedef struct srv_loaded srv_loaded;
 struct srv_loaded {
-    srv_loaded *next; /* of a list for srv_loaded_free */
+    srv_loaded *next; /* next element in a list for srv_loaded_free */
     srv_weights files;
     attn_known_model known;
     attn_tokenizer *tokenizer;
-    size_t bytes; /* as they count in srv_models.known_bytes */
+    size_t bytes; /* number of bytes that count in srv_models.known_bytes */
 };
 typedef struct srv_entry srv_entry;
 struct srv_entry {
@@ -31,24 +31,24 @@ struct srv_entry {
     const srv_file *embedded; /* the embedded file to parse on first use; NULL: already parsed */
     srv_file_state file;      /* the state of the file in models_dir when it was read or written */
     bool seen;                /* the current scan of models_dir has found the file */
-    /* Of a known model: `reading` is held while its files are opened. The other members are guarded
-     * by `lock`. */
+    /* Members of a known model. `reading` is held while its files are opened. `lock` guards the
+     * other members. */
     pthread_mutex_t reading;
-    bool described;     /* model.known tells what it is */
-    srv_loaded *loaded; /* what a pass needs; NULL: not in memory */
-    int64_t used_ns;    /* when a request for a pass held it last */
+    bool described;     /* model.known has its description */
+    srv_loaded *loaded; /* data for passes; NULL: not in memory */
+    int64_t used_ns;    /* when a request for a pass last held the entry */
 };
 
-enum { SRV_REFUSED_TEXT = 320 }; /* buffer size of the reason why a file is not served */
+enum { SRV_REFUSED_TEXT = 320 }; /* buffer size of the reason why a file is refused */
 
-/* Why a file is not served. */
+/* The reason why a file is not served. */
 typedef struct srv_refusal {
-    int failed; /* errno value of trouble that says nothing about the file; 0: wrong contents */
+    int failed; /* errno value, if the contents are not the cause; 0: wrong contents */
     char text[SRV_REFUSED_TEXT];
 } srv_refusal;
 
-/* A file of models_dir that is not served. It is read again when it has changed, or when a request
- * comes after trouble. */
+/* A file of models_dir that is not served. It is read again after it has changed. If it was refused
+ * for another reason than its contents, it is also read again at the next request. */
 typedef struct srv_refused {
     struct srv_refused *next;
     srv_file_state file;
@@ -57,7 +57,7 @@ typedef struct srv_refused {
     srv_refusal why;
 } srv_refused;
 
-/* A model of which srv_models_await has said that it cannot be read now. */
+/* A model that srv_models_await has marked as unreadable for now. */
 typedef struct srv_awaited {
     struct srv_awaited *next;
     char id[SRV_MODEL_ID + 1];
@@ -69,23 +69,23 @@ struct srv_models {
     const srv_config *config;
     srv_log *log;        /* NULL: standard error */
     srv_held_list list;  /* sorted by id */
-    size_t count, bytes; /* number and bytes of models of origin "made", also those in the making */
+    size_t count, bytes; /* models of origin "made", including those being made */
     size_t known_bytes;  /* bytes of known models in memory */
 
     srv_refused *refused; /* changed with both locks, read with either */
-    srv_awaited *awaited; /* this and the members below are guarded by `lock` */
+    srv_awaited *awaited; /* `lock` guards this member and those below */
     srv_file_state dir;   /* the state of models_dir before the last scan */
-    /* false: some files were so young at the last scan that they may change unnoticed, or there was
-     * trouble with them */
+    /* true if the last scan is reliable. false: some files were so young that they may change
+     * unnoticed, or could not be read for another reason than their contents. */
     bool settled;
-    int64_t scanned_ns, looked_ns; /* the last scan; the last look at files of known models */
+    int64_t scanned_ns, looked_ns; /* last scan; last check of the files of known models */
     int failed; /* errno value of the last scan that could not read models_dir; 0: none */
 };
 
 /* Makes an entry with a copy of *model. NULL: out of memory. */
 srv_entry *srv_entry_new(const srv_model *model);
 void srv_entry_free(srv_entry *e);
-/* Frees a list of what passes needed. */
+/* Frees a list of data for passes. */
 void srv_loaded_free(srv_loaded *list);
 srv_entry *srv_entry_find(const srv_models *m, const char *id);
 void srv_entry_list(srv_models *m, srv_entry *e);
@@ -102,8 +102,8 @@ srv_refused *srv_refused_find(const srv_models *m, const char *id);
 bool srv_entry_id(const char *name, const char *suffix, char id[SRV_MODEL_ID + 1]);
 /* The suffix of model files that this program writes. */
 #define SRV_MODEL_SUFFIX ".safetensors"
-/* Moves the model and the vocabularies of the file into `to`, with what the metadata say, and frees
- * the rest of the file. An error leaves them in `to`, too. */
+/* Moves the model and the vocabularies of the file into *to, and sets the facts from the metadata.
+ * Frees the rest of the file. *to owns what was moved, even after an error. */
 attn_status srv_entry_take(srv_model *to, attn_model_file *file, attn_error *err);
 
 /* --- model_dir.c --- */
@@ -115,13 +115,13 @@ bool srv_models_is_stale(srv_models *m);
 /* Writes a new model of origin "made" to models_dir, if there is one and it can be written, and
  * sets model.durable and `file`. The caller has `files`. Returns 0 or an errno value. */
 int srv_models_write(srv_models *m, srv_entry *e);
-/* Deletes the file of a durable model durably. The caller has `files`. Returns 0, or an errno
- * value, which is also logged. */
+/* Deletes the file of a durable model, and makes the deletion durable. The caller has `files`.
+ * Returns 0, or an errno value, which is also logged. */
 int srv_models_unlink(srv_models *m, const char *id);
-/* Removes files that processes which have ended left half-written. */
+/* Removes files that were left incomplete by processes that have ended. */
 void srv_models_sweep(srv_models *m);
-/* Refuses an entry whose file is not usable, unless the entry is no longer in the list: notes and
- * logs why. An error of memory is no refusal of the file. */
+/* Refuses an entry whose file cannot be used: notes and logs the reason. Does nothing if the entry
+ * is no longer in the list. Lack of memory is no reason to refuse a file. */
 void srv_models_refuse(srv_models *m, srv_entry *e, const attn_error *why);
 /* Frees the list of refused files. The caller has `files`. */
 void srv_models_forgive(srv_models *m);

@@ -13,7 +13,7 @@
 
 /* --- names --- */
 
-/* Adds a file of the model to the state of all of them. */
+/* Adds the state of a file of the model to *all, the state of all its files. */
 static bool add_state(int dir, const char *name, srv_file_state *all) {
     struct stat about;
     if (fstatat(dir, name, &about, 0))
@@ -30,7 +30,7 @@ static bool is_folder(int dir, const char *name, srv_file_state *state) {
     static const char *const files[] = {
         "config.json",       "model.safetensors", "model.safetensors.index.json",
         "pytorch_model.bin", "tokenizer.json",    "generation_config.json"};
-    enum { TELLING = 4 }; /* a folder with one of the first of these is to be a model */
+    enum { TELLING = 4 }; /* a folder that has one of the first four files is a model */
     const int folder = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool found = false;
     if (folder < 0)
@@ -42,8 +42,8 @@ static bool is_folder(int dir, const char *name, srv_file_state *state) {
     return found;
 }
 
-/* Returns whether models_dir has a file of an earlier kind for this id: NAME.safetensors comes before
- * the folder NAME, and this before NAME.gguf. */
+/* Returns whether models_dir has another file for this id that takes precedence. NAME.safetensors
+ * takes precedence over the folder NAME, and the folder over NAME.gguf. */
 static bool is_hidden(int dir, const char *id, bool gguf) {
     char other[SRV_MODEL_ID + 16];
     srv_file_state state = {0};
@@ -92,7 +92,7 @@ bool srv_known_has(const srv_entry *e, srv_known_part part) {
     return !e->model.known || (part == SRV_KNOWN_ALL ? e->loaded != NULL : e->described);
 }
 
-/* Takes what a pass needs from the entry. */
+/* Removes the data for passes from the entry, and returns it. */
 static srv_loaded *take_loaded(srv_models *m, srv_entry *e) {
     srv_loaded *l = e->loaded;
     m->known_bytes -= l->bytes;
@@ -136,7 +136,7 @@ static attn_status no_room(const srv_models *m, const srv_entry *e, const srv_lo
         l->bytes, most);
 }
 
-/* Gives the entry what a pass needs, if there is room for it. The entry is held. */
+/* Stores the data for passes in the entry, if there is room for it. The caller holds the entry. */
 static attn_status install(srv_models *m, srv_entry *e, srv_loaded *l, attn_error *err) {
     bool fits;
     const attn_model_config *c = attn_model_configuration(l->known.model);
@@ -169,7 +169,7 @@ static attn_status read_tokenizer(const attn_known_files *files, srv_loaded *l, 
     return ATTN_OK;
 }
 
-/* Opens the files of an entry, and reads what a pass needs. */
+/* Opens the files of an entry, and reads the data for passes. */
 static attn_status read_files(srv_models *m, const srv_entry *e, srv_loaded *l, attn_error *err) {
     const int dir = open(m->config->models_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const attn_status status = dir < 0
@@ -189,7 +189,8 @@ static attn_status read_files(srv_models *m, const srv_entry *e, srv_loaded *l, 
     return ATTN_OK;
 }
 
-/* Notes what the model is, for descriptions of it that last longer than what a pass needs. */
+/* Stores a description of the model in the entry. It stays when the data for passes leaves
+ * memory. */
 static attn_status describe(srv_models *m, srv_entry *e, const srv_loaded *l, attn_error *err) {
     srv_known *known = (srv_known *)(uintptr_t)e->model.known;
     if (e->described)

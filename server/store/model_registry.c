@@ -135,8 +135,8 @@ static void not_found(srv_request *req, const char *id) {
                     "there is no model \"%.64s\"; GET /v1/models lists those that there are", id);
 }
 
-/* Sets the problem of a model that is held and cannot be read, and notes a file that is to be
- * refused. */
+/* Sets the problem for a held model that cannot be read. If its file is at fault, notes that the
+ * file is refused. */
 static void refuse(srv_request *req, srv_entry *e, const attn_error *err) {
     srv_models *m = req->app->models;
     if (!e->model.known) {
@@ -216,7 +216,7 @@ void srv_models_release(srv_request *req, const srv_model *model) {
         let_go(req->app->models, model->entry);
 }
 
-/* Holds the entries that the request may see, in `all`. */
+/* Holds all entries that the request may see, and lists them in `all`. */
 static attn_status hold_all(srv_request *req, const srv_model **all, size_t *count,
                             attn_error *err) {
     srv_models *m = req->app->models;
@@ -227,7 +227,7 @@ static attn_status hold_all(srv_request *req, const srv_model **all, size_t *cou
     return status;
 }
 
-/* Keeps those of the models in `all` that can be read, and lets the others go. */
+/* Keeps the models in `all` that can be read, and releases the others. */
 static size_t read_all(srv_models *m, const srv_model **all, size_t count) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -265,8 +265,8 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
 
 /* --- making and deleting --- */
 
-/* Counts a model that is still to be made. Returns NULL, or the setting whose limit the model would
- * exceed, "models_count" or "models_bytes"; then the model is not counted. */
+/* Counts a model that is still to be made. Returns NULL. If the model would exceed a limit, does
+ * not count it, and returns the setting of the limit, "models_count" or "models_bytes". */
 static const char *try_count(srv_models *m, size_t bytes) {
     srv_loaded *old = NULL;
     bool fits = false;
@@ -330,8 +330,9 @@ static attn_status name_and_make(srv_entry *e, const attn_model_config *config, 
     return attn_model_new(config, seed, false, &e->model.model, err);
 }
 
-/* Adds a model of origin "made" to the list. `keep`: also writes it to models_dir, so that it
- * survives the process. Returns 0 or an errno value; then the model is not in the list. */
+/* Adds a model of origin "made" to the list. If `keep` is true, also writes it to models_dir, so
+ * that it survives the process. Returns 0 or an errno value. After an error the model is not in the
+ * list. */
 static int publish_model(srv_models *m, srv_entry *e, bool keep) {
     pthread_mutex_lock(&m->files);
     const int failed = keep ? srv_models_write(m, e) : 0;
@@ -398,8 +399,9 @@ static void drop_settled(srv_models *m, srv_entry *e) {
 }
 
 /* Deletes the file of a model of origin "made" and removes the model from the list. The caller has
- * `files`, so that the entry stays in the list meanwhile. Returns 0, or an errno value; then the
- * model is still in the list, but its file is gone if only the sync of models_dir failed. */
+ * `files`, so that the entry stays in the list meanwhile. Returns 0 or an errno value. After an
+ * error the model is still in the list, but its file is gone if only the sync of models_dir
+ * failed. */
 static int remove_made(srv_models *m, srv_entry *e) {
     const int failed = e->model.durable ? srv_models_unlink(m, e->model.id) : 0;
     if (!failed)

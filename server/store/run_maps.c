@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LOOK_NS   50000000 /* time between two looks at the request while it waits for a map */
-#define UNUSED_NS INT64_C(600000000000) /* a map that is unused for this long is freed */
+#define UNUSED_NS INT64_C(600000000000) /* a map is freed if it is not used for this long */
 
 struct srv_map {
     srv_held held;
@@ -23,7 +23,7 @@ struct srv_map {
     bool complete;     /* the map is finished; set with the lock */
 };
 
-/* A map that a request is making. */
+/* A map that a request is computing at present. */
 typedef struct making {
     char key[SRV_MAP_KEY];
     struct making *next;
@@ -31,7 +31,7 @@ typedef struct making {
 
 struct srv_maps {
     pthread_mutex_t lock;
-    pthread_cond_t made; /* a making has ended */
+    pthread_cond_t made; /* signalled when the making of a map has ended */
     making *makings;
     srv_held_list maps;
     size_t most; /* limit of `maps` in bytes */
@@ -132,7 +132,7 @@ attn_status srv_map_await(srv_maps *m, srv_request *req, const char *key, srv_ma
     pthread_mutex_lock(&m->lock);
     const bool waits = *making_of(m, key);
     pthread_mutex_unlock(&m->lock);
-    req->later = waits && !srv_queue_go_long(); /* so that short requests find threads */
+    req->later = waits && !srv_queue_go_long(); /* leaves threads free for short requests */
     if (req->later)
         return ATTN_OK;
     attn_pool_leave(pool); /* the maker of the map may use the slot meanwhile */

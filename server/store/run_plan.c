@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-enum { NAME = 32 }; /* bytes of a site's name with the NUL */
+enum { NAME = 32 }; /* size of a site's name in bytes, with the NUL */
 
 bool srv_run_plan_new(srv_run_plan *plan, const char *model, const attn_model_config *config,
                       size_t B, attn_arena *arena) {
@@ -49,7 +49,7 @@ static const attn_run_kind kinds[] = {[ATTN_SITE_ENCODER] = ATTN_RUN_ENCODER,
                                       [ATTN_SITE_DECODER] = ATTN_RUN_DECODER,
                                       [ATTN_SITE_CROSS] = ATTN_RUN_CROSS};
 
-/* Returns the lengths, or NULL if none is shorter than `longest`. */
+/* Returns `lengths`, or NULL if none of them is less than `longest`. */
 static const int64_t *ragged(const srv_run_plan *p, const int64_t *lengths, size_t longest) {
     bool shorter = false;
     for (size_t b = 0; b < p->B; b++)

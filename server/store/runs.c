@@ -197,7 +197,7 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
 }
 
 /* Allocates memory for an image of the owner. While the memory budget is exhausted, removes other
- * runs and tries again. NULL: no run may be removed for it. */
+ * runs and tries again. NULL: no run may be removed for this owner. */
 static void *take_image(srv_runs *s, srv_owner owner, size_t size) {
     void *image = attn_alloc(size);
     while (!image) {
@@ -347,7 +347,7 @@ static void refuse_file(srv_request *req, const char *id, int failed) {
         srv_problem_file(req, NULL, "the run cannot be read from runs_dir", failed);
 }
 
-/* Opens the mapped file of the entry. false: a problem is set. */
+/* Opens the run in the mapped file of the entry. false: a problem is set. */
 static bool open_mapped(srv_request *req, srv_runs_entry *e) {
     attn_error err = {0};
     if (e->imported && srv_runs_take_sums(e, &err)) {
@@ -364,7 +364,7 @@ static bool open_mapped(srv_request *req, srv_runs_entry *e) {
                        e->run.id, err.where, *err.where ? ": " : "", err.text);
 }
 
-/* Checks that the run is the one that this process has opened under this id before, because runs
+/* Checks that the run is the same as when this process opened it under this id before, because runs
  * never change. false: a problem is set. */
 static bool is_known(srv_request *req, const srv_runs_entry *e) {
     return srv_runs_dir_is_same(&req->app->runs->dir, e->run.id, e->run.print) ||
@@ -444,7 +444,7 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     }
     if (there != SRV_RUN_THERE) {
         drop_listed(s, id);
-        pthread_mutex_lock(&s->lock); /* removed open runs leave no <id>.gone */
+        pthread_mutex_lock(&s->lock); /* the removal of an open run leaves no <id>.gone */
         const bool known = srv_runs_was_known(s, id);
         pthread_mutex_unlock(&s->lock);
         return refuse_missing_run(req, id, there == SRV_RUN_GONE || known);
@@ -457,7 +457,7 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
         srv_run_release(req, &e->run);
         return NULL;
     }
-    if (e && srv_runs_look_at(e) != SRV_MAPPED_SAME) { /* the file has changed: map it anew */
+    if (e && srv_runs_look_at(e) != SRV_MAPPED_SAME) { /* map the changed file again */
         drop_listed(s, id);
         srv_run_release(req, &e->run);
         e = NULL;
@@ -492,8 +492,8 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     srv_runs_tick(s);
     if (req->read_token && !(srv_runs_is_id(id) && may_read(req, id))) {
-        /* 5xx: the run's file could not be read, so it is unknown whether the token opens the run;
-         * that problem stays in the reply. */
+        /* With 5xx, the run's file could not be read, and it is unknown whether the token is valid.
+         * That problem stays in the reply. */
         if (req->reply.status < 500)
             srv_request_refuse_token(req);
         return NULL;

@@ -26,17 +26,17 @@ typedef struct srv_run {
     struct srv_runs_entry *entry; /* entry of the run in the store */
     char id[SRV_RUN_ID + 1];
     const attn_run *run;
-    /* whoever sends it may read this run without an API key; NULL: there is none */
+    /* Whoever sends this token may read the run without an API key. NULL: there is none. */
     const char *read_token;
     size_t bytes;            /* size of the image and of the arena of `run`, in bytes */
     _Atomic int64_t ends_ns; /* when the run expires (clock of attn_now_ns); a use delays it */
-    /* A generation still adds steps, and this is the run of the steps so far. A later srv_run_hold
-     * may find more steps. */
+    /* A generation still adds steps, and this object has the steps so far. A later srv_run_hold may
+     * find more steps. */
     bool open;
     size_t rows; /* steps of the generation (so far, if `open`); 0: no generation made the run */
     /* A checksum of the header of the run's file and of the checksums beside the file, which cover
-     * the rest of the file. Another run that is given the same id has another print. 0: the run is
-     * open */
+     * the rest of the file. A different run with the same id has a different print. 0: the run is
+     * open. */
     uint64_t print;
 } srv_run;
 
@@ -46,7 +46,8 @@ int srv_runs_open(srv_runs **out, const srv_config *config);
 /* Removes expired runs if the last check is more than 5 s ago. Housekeeping calls this regularly.
  */
 void srv_runs_tick(srv_runs *runs);
-/* Returns the setting whose directory was removed while the store uses it; NULL: none was. */
+/* Returns the name of the setting whose directory was removed while the store uses it. NULL: no
+ * directory was removed. */
 const char *srv_runs_lost(const srv_runs *runs);
 void srv_runs_free(srv_runs *runs); /* no run may be held; NULL is fine */
 
@@ -57,58 +58,59 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image);
 /* An open run, to which a generation adds steps. Only this process knows the run, which is lost if
  * the process ends. */
 typedef struct srv_open_run srv_open_run;
-/* Opens a run under a new id. The growing run is in `arena` and has at least one step; the store
- * owns both, and the caller may add steps. The caller ends it by srv_run_abandon in any case. NULL:
- * a problem is set, and the arena is freed. */
+/* Opens a run under a new id. The growing run is in `arena` and has at least one step. The store
+ * owns both, and the caller may add steps. The caller must end its use of the run with
+ * srv_run_abandon in any case. NULL: a problem is set, and the arena is freed. */
 srv_open_run *srv_run_open(srv_request *req, attn_arena *arena, attn_run_growth *growth);
 const char *srv_open_run_id(const srv_open_run *run);
 /* Closes the run: stores the image of all steps under its id, holds the stored run and sets *out to
  * it. *out is NULL if somebody has deleted the run. false: a problem is set. */
 bool srv_run_close(srv_request *req, srv_open_run *run, const attn_run_image *image,
                    const srv_run **out);
-/* Ends the generation's use of the run. Removes a run that was not closed; its id is then answered
- * with 410. NULL is fine. */
+/* Ends the generation's use of the run. If the run was not closed, removes it, and requests for its
+ * id are answered with 410. NULL is fine. */
 void srv_run_abandon(srv_request *req, srv_open_run *run);
 
-/* Prepares a request whose body is a run as a file (application/vnd.safetensors): with runs_dir,
- * sets req->intake, which writes the body to that directory as it arrives; else the body goes into
- * memory. `length` is the length of the body in bytes; 0: unknown. Runs on the HTTP thread. false:
- * a problem is set. */
+/* Prepares a request whose body is a run as a file (application/vnd.safetensors). With runs_dir,
+ * sets req->intake, which writes the body to that directory as it arrives. Without runs_dir, the
+ * body goes into memory. `length` is the length of the body in bytes; 0: unknown. Runs on the HTTP
+ * thread. false: a problem is set. */
 bool srv_run_receive(srv_request *req, uint64_t length);
-/* Makes a run of the body, which belongs to the client, and holds it. NULL: a problem is set. */
+/* Makes a run from the body, which belongs to the client, and holds the run. NULL: a problem is
+ * set. */
 const srv_run *srv_run_import(srv_request *req);
-/* Whether a file in captures_dir is used where it lies (MAP) or copied into runs_dir (COPY). AUTO:
- * MAP if the file belongs to the user of this process and others can write neither the file nor its
- * directory, else COPY. */
+/* How a file in captures_dir becomes a run: it is used where it is (MAP) or copied into runs_dir
+ * (COPY). AUTO: MAP if the file belongs to the user of this process and others can write neither
+ * the file nor its directory, else COPY. */
 typedef enum srv_import_how { SRV_IMPORT_AUTO, SRV_IMPORT_MAP, SRV_IMPORT_COPY } srv_import_how;
-/* Makes a run of a file in captures_dir and holds it. NULL: a problem is set. */
+/* Makes a run from a file in captures_dir and holds it. NULL: a problem is set. */
 const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_import_how how);
-/* Checks the bytes of the run's mapped file that lie in the `bytes` bytes at `from` against the
- * checksums of the file, each block of 1 MiB when it is first touched. Call it before such bytes
- * are read. Does not check a file without checksums, nor memory beside the file. false: a problem
- * is set. */
+/* Checks bytes of the run's mapped file against the checksums of the file: the blocks of 1 MiB that
+ * overlap the `bytes` bytes at `from`, each when it is first used. Call it before such bytes are
+ * read. Does nothing for a file without checksums, or for memory outside of the file. false: a
+ * problem is set. */
 bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes);
-/* Makes the same check without setting a problem, for answers that can do without the bytes.
- * Returns whether they are right. */
+/* Makes the same check without setting a problem, for answers that do not need the bytes. Returns
+ * whether they are right. */
 bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes);
 /* Finds the run with this id and holds it until srv_run_release. NULL: a problem is set: 404 (no
  * such run), 410 (the run was removed), or the file cannot be read. */
 const srv_run *srv_run_hold(srv_request *req, const char *id);
-/* Checks that the file of the run has not changed since its bytes were checked, because other
- * programs may cut it or change it in place. Call this after the last read and before the answer is
- * sent. false: a problem is set. `run` NULL: returns true. */
+/* Checks that the file of the run has not changed since its bytes were checked. (Other programs may
+ * truncate it or change it in place.) Call this after the last read and before the answer is sent.
+ * false: a problem is set. `run` NULL: returns true. */
 bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
 /* Removes a held run from the store, whoever owns it. Holders can use the run until they release
- * it. Returns 0, or an errno value; then the run is still there, or its removal may not survive a
- * crash (srv_runs_dir_delete). */
+ * it. Returns 0 or an errno value. After an error the run is still there, or its removal may not
+ * survive a crash (srv_runs_dir_delete). */
 int srv_run_discard(srv_request *req, const srv_run *run);
 /* Deletes the run with this id if the request is from its owner or an admin. false: a problem is
  * set. */
 bool srv_run_delete(srv_request *req, const char *id);
 
-/* An answer about a run that was computed before. Nothing about a closed run changes, so the answer
- * stays right while the run exists. Answers about open runs are not kept. */
+/* An answer about a run that was computed before. A closed run never changes, so the answer stays
+ * right while the run exists. Answers about open runs are not kept. */
 typedef struct srv_run_answer {
     const char *type; /* media type, type_size bytes; srv_run_recall adds a NUL */
     size_t type_size;
@@ -135,15 +137,15 @@ bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
 #define SRV_RUN_OWNER "owner"      /* name of the owner's API key */
 #define SRV_RUN_ROWS  "rows"       /* number of steps of a generation */
 #define SRV_RUN_TOKEN "read_token" /* the read token */
-/* Sets `to` to the metadata of a run of `owner`, the owner's name and a new read token in the
- * arena, and *count to 2; if `owner` is NULL, sets *count to 0. false: out of memory, or the system
- * has no random numbers. */
+/* Sets `to` to the metadata of a run of `owner` (the owner's name, and a new read token in the
+ * arena), and *count to 2. If `owner` is NULL, sets *count to 0. false: out of memory, or the
+ * system has no random numbers. */
 bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[2], size_t *count);
-/* Does the same for a run that this request stores, with the owner and the arena of the request.
- * false: a problem is set. */
+/* Does the same for a run that this request stores. The owner and the arena are those of the
+ * request. false: a problem is set. */
 bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count);
 
-/* What a list says about a run. */
+/* The description of a run in a list. */
 typedef struct srv_run_listed {
     char id[SRV_RUN_ID + 1];
     size_t bytes;

@@ -1,5 +1,5 @@
-/* Checks that the bytes of a mapped file are those that were stored: by the checksums of the file,
- * and for an adopted file also by its mark (srv_file_mark). */
+/* Checks that the bytes of a mapped file are the bytes that were stored. Uses the checksums of the
+ * file and, for an adopted file, also its mark (srv_file_mark). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static bool refuse_block(srv_request *req, const srv_runs_entry *e, size_t block
     return false;
 }
 
-/* The blocks [at, end) in which the bytes lie. */
+/* The blocks [at, end) that contain the bytes. */
 typedef struct blocks {
     size_t at, end;
 } blocks;
@@ -84,7 +84,7 @@ bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes) {
     return right;
 }
 
-/* A file without checksums counts as changed once it was written to, because its bytes cannot be
+/* A file without checksums counts as changed after any write to it, because its bytes cannot be
  * checked. */
 srv_mapped_state srv_runs_look_at(const srv_runs_entry *e) {
     srv_mapped_times seen;

@@ -1,4 +1,4 @@
-/* Deletes runs for clients, also runs whose files are damaged. */
+/* Deletes runs for clients, including runs whose files are damaged. */
 #include <errno.h>
 
 #include "store/runs_table.h"
@@ -19,9 +19,8 @@ static bool may_delete_unowned(srv_request *req, const char *id) {
 }
 
 /* Deletes a run whose files cannot be used any longer. srv_run_hold has set a problem for it.
- * Returns whether the run was deleted. false: a problem is set. It is still the problem of
- * srv_run_hold if there is no such run, or if the owner cannot be read although the run may be
- * undamaged. */
+ * Returns whether the run was deleted. false: a problem is set. The problem of srv_run_hold stays
+ * if there is no such run, or if the owner cannot be read although the run may be undamaged. */
 static bool delete_broken(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     const bool damaged = req->reply.problem == 1 + (unsigned)SRV_DAMAGED;

@@ -17,7 +17,7 @@
 
 enum {
     HOUR = 3600,            /* in seconds */
-    MARKS = 8192,           /* most <id>.gone files; the oldest beyond them are deleted */
+    MARKS = 8192,           /* largest number of <id>.gone files; older ones are deleted */
     HEADER_BYTES = 1 << 16, /* arena limit for the tensor names and metadata of one file */
 };
 
@@ -97,8 +97,8 @@ void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out) {
 
 /* --- index items from files --- */
 
-/* Copies the file's access time into its index item. Reading the file may have changed that time,
- * and the next sweep must not take the change for a use by another process. */
+/* Copies the file's access time into its index item. Reading the file may have changed that time.
+ * The next sweep must not mistake this change for a use by another process. */
 static void note_access(srv_runs_dir *dir, const char *id) {
     struct stat st;
     if (!srv_runs_dir_look_at(dir, id, &st))
@@ -116,8 +116,8 @@ static int read_side(const srv_runs_dir *dir, const char *id, const char *suffix
 }
 
 /* Reads <id>.checks after the run's file was opened. <id>.checks is written before the run's file
- * gets its name, and deleted after that file. So if it is missing and the run's file still has its
- * name, there never was one. */
+ * gets its name, and deleted after that file. So if it is missing while the run's file still has
+ * its name, it never existed. */
 static int read_checks(const srv_runs_dir *dir, const char *id, srv_runs_side *side) {
     const int failed = read_side(dir, id, SRV_RUNS_CHECKS, side);
     return failed != ENOENT || srv_runs_dir_lacks(dir, id, SRV_RUNS_FILE) ? failed : 0;
@@ -345,7 +345,7 @@ int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
 
 /* --- sweeping --- */
 
-/* What one scan of the directory has found so far. */
+/* The results of a scan of the directory so far. */
 typedef struct sweep {
     srv_runs_dir *dir;
     int64_t start_ns;     /* when the scan began (attn_now_ns) */

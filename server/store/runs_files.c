@@ -41,9 +41,9 @@ int srv_runs_dir_unlink(const srv_runs_dir *dir, const char *id, const char *suf
 }
 
 /* Removes the files of the run. Creates <id>.gone first, so that other daemons always find either
- * the run or this file; on a full disk there is no <id>.gone. Deletes <id>.checks last, so that a
- * file that needs its checksums is never found without them. Returns 0 or an errno value; ENOENT:
- * there was no such run. */
+ * the run or this file. On a full disk this fails, and the run is removed nevertheless. Deletes
+ * <id>.checks last, so that no daemon finds a run without its checksums. Returns 0 or an errno
+ * value; ENOENT: there was no such run. */
 static int remove_file(const srv_runs_dir *dir, const char *id) {
     struct stat st;
     const char *suffix = srv_runs_dir_look_at(dir, id, &st);

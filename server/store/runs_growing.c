@@ -1,7 +1,7 @@
 /* The list of open runs, to which generations of this process still add steps. Their rows are in
- * memory. A request sees the steps so far: it holds an entry (runs_table.h) with these steps. All
- * requests share this entry until the next step; it is never in the table. Only a closed run is
- * written to runs_dir, so that no other process sees an unfinished run. */
+ * memory. A request sees the steps so far, because it holds an entry (runs_table.h) with these
+ * steps. All requests share this entry until the next step. The entry is never in the table. Only a
+ * closed run is written to runs_dir, so that no other process sees an unfinished run. */
 #include <string.h>
 
 #include "store/runs_table.h"
@@ -15,8 +15,8 @@ srv_open_run **srv_runs_find_growing(srv_runs *s, const char *id) {
     return at;
 }
 
-/* Ends the hold that the list has on an entry. Returns the entry if nothing else holds it; the
- * caller then frees it without the lock. */
+/* Releases the reference of the list to an entry. If this was the last reference, returns the
+ * entry, and the caller frees it without the lock. */
 static srv_runs_entry *end_list_hold(srv_runs_entry *e) {
     return e && srv_held_let_go(&e->held) ? e : NULL;
 }
@@ -36,7 +36,7 @@ srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, boo
 
 /* --- entries --- */
 
-/* Makes the entry of the steps so far. NULL: out of memory. */
+/* Makes an entry with the steps so far. NULL: out of memory. */
 static srv_runs_entry *look_at_growing(const srv_config *config, srv_open_run *run) {
     srv_runs_entry *e = srv_runs_entry_new(config);
     attn_run *found;

@@ -9,12 +9,12 @@
 
 /* --- a run from a file --- */
 
-/* What an import works on. */
+/* The state of an import. */
 typedef struct import {
     srv_request *req;
     srv_runs *runs;
     srv_runs_entry *entry;
-    const char *pointer; /* where problems point: "/file", or NULL for a body */
+    const char *pointer; /* JSON pointer of problems: "/file", or NULL for a body */
 } import;
 
 /* Frees the entry. Returns NULL, so that a failed import ends in "return give_up(…)". */
@@ -41,14 +41,14 @@ static bool refuse_import(const import *m, int failed) {
     return false;
 }
 
-/* Returns whether the image of the entry, which is the body, is no safetensors file at all. */
+/* Returns whether the image of the entry, which is the body, is not a safetensors file. */
 static bool is_malformed(const import *m, const srv_runs_entry *e) {
     attn_safetensors file;
     return !m->pointer && attn_safetensors_read_usable(e->image, e->image_size, m->entry->arena,
                                                        &file, NULL) == ATTN_EARG;
 }
 
-/* Sets the problem that the library refuses the image of the entry. Returns false. */
+/* Sets the problem for an image that the library refuses. Returns false. */
 static bool refuse_run(const import *m, const srv_runs_entry *e, const attn_error *err) {
     const srv_config *config = m->runs->config;
     const bool sites = strcmp(err->where, "sites") == 0;
@@ -92,7 +92,8 @@ static bool open_file(const import *m, int fd, size_t size) {
     return !srv_runs_open_image(m->runs->config, e, &err) || refuse_run(m, e, &err);
 }
 
-/* Writes the side file of the entry, whose name has this suffix. Returns 0 or an errno value. */
+/* Writes the side file of the entry. `suffix` is the suffix of the file's name. Returns 0 or an
+ * errno value. */
 static int write_side(const import *m, const char *suffix) {
     const srv_runs_entry *e = m->entry;
     srv_runs_side side = e->side;
@@ -107,7 +108,7 @@ static int write_side(const import *m, const char *suffix) {
     return failed;
 }
 
-/* Removes what a failed import has left under the names of the run. */
+/* Removes the files that a failed import has left in runs_dir. */
 static void remove_names(const import *m) {
     static const char *const suffixes[] = {SRV_RUNS_FILE, SRV_RUNS_ADOPTED, SRV_RUNS_CHECKS};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
@@ -143,7 +144,7 @@ static int keep_file(const import *m, srv_new_file *file) {
     return failed;
 }
 
-/* Makes a run of a complete .part file, whose checksums are in the entry. Closes the file in any
+/* Makes a run from a complete .part file, whose checksums are in the entry. Closes the file in any
  * case. NULL: a problem is set. */
 static const srv_run *finish_import(const import *m, srv_new_file *file) {
     attn_pool *pool = srv_request_pool(m->req);
@@ -220,7 +221,7 @@ static bool is_run(const import *m) {
     return ok;
 }
 
-/* Makes a run in memory of the body. NULL: a problem is set. */
+/* Makes a run in memory from the body. NULL: a problem is set. */
 static const srv_run *import_body(const import *m) {
     srv_request *req = m->req;
     const attn_run_piece piece = {req->body, req->body_size};
@@ -283,7 +284,7 @@ static bool begin_sums(const import *m, const srv_capture *c) {
     return !attn_checksums_begin(size, m->entry->arena, &m->entry->sums, &err) || no_memory(m);
 }
 
-/* Makes a run of the file, which stays where it is. NULL: a problem is set. */
+/* Makes a run from the file, which stays where it is. NULL: a problem is set. */
 static const srv_run *adopt_file(const import *m, const srv_capture *c, const char *path) {
     attn_pool *pool = srv_request_pool(m->req);
     srv_runs_entry *e = m->entry;

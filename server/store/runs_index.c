@@ -32,7 +32,7 @@ void srv_shares_take(srv_shares *s, srv_owner owner, size_t bytes) {
     *left -= bytes < *left ? bytes : *left;
 }
 
-/* Returns the owner with the most bytes: `asking`, if no other has more. */
+/* Returns the owner with the most bytes. This is `asking` if no other owner has more. */
 static srv_owner heaviest_owner(const srv_shares *s, srv_owner asking) {
     size_t most = share_of(s, asking);
     for (size_t i = 0; i < s->count; i++)

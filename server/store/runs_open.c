@@ -31,8 +31,8 @@ const char *srv_open_run_id(const srv_open_run *run) {
     return run->id;
 }
 
-/* Removes the run from the list of open runs. `gone`: its id is remembered as that of a removed
- * run. Returns whether the run was in the list. */
+/* Removes the run from the list of open runs. If `gone` is true, remembers its id as that of a
+ * removed run. Returns whether the run was in the list. */
 static bool end_growing(srv_runs *s, srv_open_run *run, bool gone) {
     bool was_open;
     pthread_mutex_lock(&s->lock);
@@ -53,10 +53,10 @@ bool srv_run_close(srv_request *req, srv_open_run *run, const attn_run_image *im
                    const srv_run **out) {
     srv_runs *s = req->app->runs;
     *out = NULL;
-    if (!is_listed(s, run)) /* it was deleted */
+    if (!is_listed(s, run)) /* the run was deleted */
         return true;
     const srv_run *stored = srv_runs_store_as(req, run->id, image);
-    if (stored && !end_growing(s, run, false)) { /* it was deleted meanwhile */
+    if (stored && !end_growing(s, run, false)) { /* the run was deleted meanwhile */
         srv_run_discard(req, stored);
         srv_run_release(req, stored);
         return true;

@@ -32,8 +32,9 @@ static char (*take_doomed(srv_runs_dir *dir, size_t *count))[SRV_RUN_ID] {
 }
 
 /* Removes runs other than `spared` (an id; NULL: any may go) until `over` bytes are free, because
- * `owner` wants to store `bytes` more, and adds `bytes` to dir->coming. Returns 0, or an errno
- * value; then nothing has changed. The caller has the lock, which this function releases. */
+ * `owner` wants to store `bytes` more, and adds `bytes` to dir->coming. Returns 0 or an errno
+ * value. After an error nothing has changed. The caller has the lock, which this function
+ * releases. */
 static int make_room(srv_runs_dir *dir, srv_owner owner, size_t bytes, size_t over,
                      const char *spared) {
     size_t count = 0, removed = 0;

@@ -45,7 +45,7 @@ static void write_check(char line[CHECK_SIZE + 1], uint32_t sum) {
     snprintf(line, CHECK_SIZE + 1, CHECK "%08x\n", (unsigned)sum);
 }
 
-/* Returns whether the text ends with the line of its checksum. */
+/* Returns whether the text ends with its checksum line and the checksum is right. */
 static bool is_whole(const char *text, size_t size) {
     char line[CHECK_SIZE + 1];
     if (size < CHECK_SIZE)
@@ -54,7 +54,7 @@ static bool is_whole(const char *text, size_t size) {
     return !memcmp(text + size - CHECK_SIZE, line, CHECK_SIZE);
 }
 
-/* Parses the text, in which line ends become NULs. Returns 0 or EBADMSG. */
+/* Parses the text. Replaces its line ends by NULs. Returns 0 or EBADMSG. */
 static int parse_side(char *text, size_t size, srv_runs_side *out) {
     if (!is_whole(text, size))
         return EBADMSG;
@@ -97,7 +97,7 @@ int srv_runs_side_read(int dir, const char *name, srv_runs_side *out) {
     return failed;
 }
 
-/* A side file that is being written, and the checksum of what was written. */
+/* A side file that is being written, and the checksum of its text so far. */
 typedef struct writer {
     srv_new_file file;
     uint32_t sum;

@@ -9,8 +9,8 @@
 
 enum {
     BUFFER = 1 << 20, /* smallest buffer of a long upload, in bytes */
-    WORTH = 1 << 18,  /* the writer is woken when this many bytes are in the buffer */
-    PIECES = 4,       /* the buffer of a long upload holds at least so many of the largest pieces */
+    WORTH = 1 << 18,  /* number of bytes in the buffer at which the writer is woken */
+    PIECES = 4,       /* smallest buffer of a long upload, in pieces of the largest size */
 };
 
 struct srv_uploads {
@@ -19,15 +19,15 @@ struct srv_uploads {
     size_t piece;  /* largest piece in which bodies arrive: the setting connection_bytes */
     pthread_t writer;
     pthread_mutex_t lock;
-    pthread_cond_t work;      /* the list is not empty, or `ended` is set */
-    pthread_cond_t done;      /* the writer has finished an upload */
+    pthread_cond_t work;      /* signalled when the list is not empty or `ended` is set */
+    pthread_cond_t done;      /* signalled when the writer has finished an upload */
     srv_upload *first, *last; /* uploads that wait for the writer */
     bool ended;
 };
 
 /* --- the HTTP thread --- */
 
-/* Puts the upload into the writer's list, unless it is there. The caller has the lock. */
+/* Puts the upload into the writer's list, if it is not there yet. The caller has the lock. */
 static void enlist_upload(srv_upload *u) {
     srv_uploads *s = u->uploads;
     if (u->queued)
@@ -55,9 +55,9 @@ static bool refuse_upload(srv_request *req, int failed) {
     return false;
 }
 
-/* The `take` of the intake. When the connection is suspended, libmicrohttpd still passes on the
- * bytes that it has received, in several pieces if they are chunks; the buffer has room for them.
- * Only this function changes `taken`, so the bytes can be copied without the lock. */
+/* The `take` of the intake. After the connection was suspended, libmicrohttpd still passes on the
+ * bytes that it has already received, in several pieces if they are chunks. The buffer has room for
+ * them. Only this function changes `taken`, so the bytes can be copied without the lock. */
 static bool take_upload(srv_intake *intake, srv_request *req, const char *data, size_t size) {
     srv_upload *u = (srv_upload *)intake;
     srv_uploads *s = u->uploads;
@@ -165,7 +165,8 @@ static void resume_sender(srv_upload *u) {
     u->intake.resume(u->intake.sender);
 }
 
-/* Writes what is in the buffer. The caller has the lock, which is released meanwhile. */
+/* Writes the bytes in the buffer to the file. The caller has the lock, which is released
+ * meanwhile. */
 static void write_buffer(srv_upload *u) {
     srv_uploads *s = u->uploads;
     while (!u->given_up && !u->failed && u->taken > u->written) {

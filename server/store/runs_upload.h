@@ -4,10 +4,10 @@
  *                 and suspends the connection if it is full    ---->  thread   the file, computes
  *                                                                              checksums, resumes
  *
- * So neither the memory of the process nor its HTTP thread depends on the length of the body or on
- * the disk. There is one writer thread; it also checks that there is room in runs_bytes and removes
- * the files of uploads that were given up. The handler waits until all bytes are written. It then
- * works on the file, which is not synced yet and is still called <id>.safetensors.part. */
+ * Therefore a long body needs little memory, and a slow disk does not block the HTTP thread. There
+ * is one writer thread. It also checks that there is room in runs_bytes, and removes the files of
+ * abandoned uploads. The handler waits until all bytes are written. It then works on the file,
+ * which is not synced yet and is still called <id>.safetensors.part. */
 #ifndef SRV_RUNS_UPLOAD_H
 #define SRV_RUNS_UPLOAD_H
 
@@ -18,7 +18,7 @@
 typedef struct srv_uploads srv_uploads; /* the writer thread and its list */
 
 typedef struct srv_upload {
-    srv_intake intake; /* must be the first member, because srv_intake * is cast to srv_upload * */
+    srv_intake intake; /* must be first, because a srv_intake * is cast to a srv_upload * */
     srv_uploads *uploads;
     struct srv_upload *next; /* in the writer's list */
     char id[SRV_RUN_ID + 1];
@@ -28,19 +28,19 @@ typedef struct srv_upload {
     size_t announced;  /* length of the body; 0: unknown */
     size_t expected;   /* bytes that srv_runs_dir_expect has counted */
     uint32_t *sums;    /* checksums of the blocks written so far (attn/checksum.h) */
-    size_t sums_room;  /* how many `sums` has room for */
-    uint64_t summed;   /* bytes that are in the checksums */
+    size_t sums_room;  /* number of elements for which `sums` has room */
+    uint64_t summed;   /* number of bytes that the checksums cover */
 
     /* The lock of `uploads` protects these members. The bytes from `written` to `taken` are in the
      * buffer, byte i at buffer[i % room]. */
     char *buffer;
     size_t room;
-    uint64_t taken, written; /* bytes of the body; bytes in the file */
+    uint64_t taken, written; /* number of received bytes, and of bytes in the file */
     bool begun;              /* the file is open */
     bool queued;             /* in the writer's list, or the writer is working on it */
     bool asleep;             /* the connection is suspended */
     bool given_up;
-    int failed; /* the first errno value; 0: none */
+    int failed; /* errno value of the first failure; 0: none */
 } srv_upload;
 
 /* Starts the writer thread. NULL: out of memory or threads. */

@@ -1,4 +1,5 @@
-/* Opens the files of a model: maps them, reads what describes their tensors, and joins shards. */
+/* Opens the files of a model: maps them, reads the descriptions of their tensors, and joins
+ * shards. */
 #include "store/weights.h"
 
 #include <dirent.h>
@@ -12,8 +13,8 @@
 #include "base/try.h"
 #include "system/files.h"
 
-enum { PATH = 512 };                    /* of a file, for err->where, which cuts it */
-enum { CONFIG, TOKENIZER, GENERATION }; /* srv_weights.texts */
+enum { PATH = 512 };                    /* size of the path of a file; err->where may cut it off */
+enum { CONFIG, TOKENIZER, GENERATION }; /* indices of srv_weights.texts */
 #define ARENA_MOST  ((size_t)4 << 30)
 #define CONFIG_MOST ((size_t)16 << 20)
 #define JSON_MOST   ((size_t)256 << 20) /* bytes of tokenizer.json, or of an index */
@@ -39,7 +40,8 @@ attn_status srv_refuse_pickle(const char *where, attn_error *err) {
                      "model.safetensors");
 }
 
-/* Puts the file in front of what a reader said, whose err->where is a tensor, a key, or nothing. */
+/* Makes err->where the path of the file, and puts the place that a reader has set (a tensor, a key,
+ * or nothing) in front of the text. */
 static attn_status in_file(attn_status status, const char *path, attn_error *err) {
     if (status && err) {
         const attn_error said = *err;
@@ -61,7 +63,7 @@ static const char *path_of(const opening *o, const char *name, char path[PATH]) 
     return path;
 }
 
-/* Maps a file and adds it to those that srv_weights_close closes. */
+/* Maps a file. srv_weights_close will close it. */
 static attn_status map_file(const opening *o, const char *name, const srv_mapped **out) {
     char path[PATH];
     srv_weights *w = o->w;
@@ -139,7 +141,8 @@ static attn_status read_shards(const opening *o) {
                    o->err);
 }
 
-/* Fails for a folder without tensors: says how to convert its pickle, if it has one. */
+/* Returns the error for a folder without tensors. If the folder has a pickle, the text says how to
+ * convert it. */
 static attn_status refuse_folder(const opening *o) {
     char path[PATH];
     const int fd = dup(o->dir);
