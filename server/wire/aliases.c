@@ -80,9 +80,9 @@ typedef struct alias {
                           advice the whole advice */
 } alias;
 
-/* A name `other` may have several rows, for fields of several routes. The first of these rows whose
- * `name` is in the field table of the request is used. Therefore a row whose field belongs to few
- * routes stands before a row whose field belongs to many. */
+/* A name `other` may have several rows, for fields of several routes. The decoder uses the first of
+ * these rows whose `name` is in the field table of the request. Therefore a row whose field belongs
+ * to few routes must stand before a row whose field belongs to many. */
 static const alias of_fields[] = {
     {"planes", "pool", POOLED},
     {"pooling", "pool", POOLED},
@@ -253,7 +253,7 @@ static const alias of_fields[] = {
     {0},
 };
 
-/* Fields of other programs to which no single field here corresponds. The advice is given if the
+/* Fields of other programs that correspond to no single field here. The advice is given if the
  * field table of the request has the field `name`. */
 static const alias advice_of_fields[] = {
     {"kind", "masks", IN_MASKS},
@@ -359,7 +359,7 @@ static const alias of_choices[] = {
 };
 
 static const alias advice_of_choices[] = {
-    /* kinds of score and of normalizer that stay out */
+    /* kinds of score and of normalizer that this service does not offer */
     {"linear", "scaled_dot", LINEAR},
     {"linear", "softmax", LINEAR},
     {"linear_attention", "scaled_dot", LINEAR},
@@ -407,7 +407,7 @@ static bool is_choice(const char *name, const void *choices) {
     return false;
 }
 
-/* Whether two names are the same but for upper and lower case, hyphens and underscores. */
+/* Returns whether two names are equal apart from upper and lower case, hyphens and underscores. */
 static bool is_same_name(const char *a, const char *b) {
     for (;; a++, b++) {
         a += strspn(a, "_-");
@@ -419,8 +419,8 @@ static bool is_same_name(const char *a, const char *b) {
     }
 }
 
-/* Returns the first row for the name `other` for which has(name, known) is true, where `name` is
- * the row's. NULL: there is none. */
+/* Returns the first row for the name `other` whose `name` satisfies has(name, known). NULL: there
+ * is none. */
 static const alias *row_for(const alias *rows, const char *other,
                             bool (*has)(const char *name, const void *known), const void *known) {
     for (; rows->other; rows++)

@@ -1,5 +1,6 @@
-/* The names that other libraries give to fields and values of requests. They are never accepted;
- * the problem says how the field is called here and why, or what to send instead. */
+/* The names that other libraries give to fields and values of requests. The service never accepts
+ * them. The problem gives the name that this service uses and the reason, or says what to send
+ * instead. */
 #ifndef SRV_ALIASES_H
 #define SRV_ALIASES_H
 

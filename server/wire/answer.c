@@ -105,7 +105,7 @@ static void put_value(attn_json_text *j, const srv_field *f, const void *place) 
     case SRV_PUT:
         f->put(j, place);
         break;
-    default: /* the other kinds are only for bodies */
+    default: /* other kinds occur only in bodies */
         break;
     }
 }

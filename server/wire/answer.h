@@ -37,7 +37,7 @@
 #include "wire/decode.h"
 
 /* Rows of a table for the struct T: SRV_ALWAYS for a member that is always present, SRV_IF_KNOWN
- * for one that is absent if its value is unknown. `text` is the sentence, or NULL; further
+ * for a member that is absent if its value is unknown. `text` is the sentence, or NULL; further
  * initialisers of the row may follow it. */
 #define SRV_ALWAYS(name, kind, T, member, text, ...)                                               \
     {                                                                                              \
@@ -49,10 +49,11 @@
         name, kind, offsetof(T, member), text, .always = false,                                    \
                                                .narrow = SRV_IS_NARROW(T, member), __VA_ARGS__     \
     }
-/* A member that `function` writes; it gets the address of the whole struct. */
+/* A member that `function` writes. The function gets the address of the whole struct. */
 #define SRV_WRITTEN(name, of_type, function, text, ...)                                            \
     { name, SRV_PUT, 0, text, .type = of_type, .put = function, __VA_ARGS__ }
-/* A member that `function` writes; it gets the address of the member `member` of the struct. */
+/* A member that `function` writes. The function gets the address of the member `member` of the
+ * struct. */
 #define SRV_WRITTEN_AT(name, of_type, function, T, member, text, ...)                              \
     { name, SRV_PUT, offsetof(T, member), text, .type = of_type, .put = function, __VA_ARGS__ }
 /* An object whose members have rows of the same struct; or, in a list of schemas
@@ -66,7 +67,7 @@ void srv_answer_member(attn_json_text *j, const srv_field *f, const void *object
 void srv_answer_members(attn_json_text *j, const srv_field *rows, const void *object);
 /* Writes `object` as a JSON object, braces included. */
 void srv_answer_object(attn_json_text *j, const srv_field *rows, const void *object);
-/* Sets the reply: the object as JSON. false: a problem is set. */
+/* Sets the reply to the object as JSON. false: a problem is set. */
 bool srv_answer_reply(srv_request *req, const srv_field *rows, const void *object);
 
 #endif

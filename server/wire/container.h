@@ -24,7 +24,7 @@ struct srv_parts {
     const char *rest;           /* the JSON object of the answer without the tensors, and a NUL */
     size_t rest_size;           /* without the NUL */
     bool binary;  /* the tensors become binary data; false: some of them become JSON */
-    int decimals; /* to how many decimals the answer rounds; -1: not at all (attn_json_text) */
+    int decimals; /* number of decimals to which the answer is rounded; -1: not rounded */
 };
 
 /* Decodes a safetensors body: the tensors, and the JSON in the metadata text "request". Tensors
@@ -52,7 +52,7 @@ bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
  * counts as size 1: a tensor of shape [1e12, 0] has no elements, but loops over its first axis
  * would run 1e12 times. */
 bool srv_tensor_fits(const attn_arena *arena, const attn_tensor *t);
-/* Sets the problem 413: the memory of the request does not suffice for its tensors. Returns
+/* Sets the problem 413, because the memory of the request does not suffice for its tensors. Returns
  * false. */
 static inline bool srv_refuse_tensors(srv_request *req, const char *pointer) {
     return srv_problem_memory(req, pointer,

@@ -93,13 +93,13 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
 
 /* --- names like "query", "score.w" and "masks.0.attn_mask" to members of a struct --- */
 
-/* The state of a walk from the decoded struct to the member that a tensor's name selects. */
+/* The state while a tensor's name is followed from the decoded struct to a member. */
 typedef struct place {
     srv_request *req;
     attn_path path;
     const char *name;        /* the part of the name that has not been followed yet */
     const srv_field *fields; /* field table of `body` */
-    char *body;              /* the struct that the walk has reached */
+    char *body;              /* the struct that has been reached */
     srv_given_bits *given;   /* which fields of `body` were given */
 } place;
 
@@ -175,7 +175,7 @@ static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
                        attn_dtype_name(dtype));
 }
 
-/* Gives the bits whose shape the JSON says the bytes of a tensor of uint8. */
+/* Gives the row its bits: the JSON has their shape, and the tensor of uint8 has their bytes. */
 static bool store_bits(place *at, unsigned accepts, attn_tensor *bits, const attn_tensor *t) {
     char shape[128], expected[128], found[128];
     attn_tensor bytes = *bits;

@@ -391,8 +391,8 @@ static srv_read_fn *reader_of(const srv_field *f) {
 }
 
 /* Reads a member, "name": value. The cursor stands at the quote before the name. Sets the bit of
- * the member's row in *seen, to notice a member that is there twice, and in *given too unless the
- * value is null. */
+ * the member's row in *seen, to detect a member that occurs twice. Unless the value is null, also
+ * sets the bit in *given. */
 static bool read_member(srv_decoder *d, const srv_field *fields, void *out, srv_given_bits *given,
                         srv_given_bits *seen) {
     attn_scan *s = &d->s;

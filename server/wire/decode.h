@@ -55,27 +55,27 @@ typedef enum srv_kind {
     SRV_PUT,   /* the value that the function `put` writes */
 } srv_kind;
 
-/* What a tensor's elements may be. Without "dtype" the element types are float32 for SRV_T_REAL,
+/* The elements that a tensor may have. Without "dtype", the element type is float32 for SRV_T_REAL,
  * int64 for SRV_T_INT and bool for SRV_T_BOOL. */
 enum {
     SRV_T_REAL = 1, /* numbers */
-    /* true and false, not mixed with numbers, and bits. Bits without a source are ATTN_BITS whose
-     * data is NULL until a tensor of a binary body brings it. */
+    /* Booleans true and false, not mixed with numbers, and bits. If the JSON has no source of the
+     * bits, they are ATTN_BITS whose data is NULL until a tensor of a binary body provides it. */
     SRV_T_BOOL = 2,
     SRV_T_INT = 4,      /* integers, exact to 64 bits */
-    SRV_T_NEGINF = 8,   /* null or -Infinity, which stand for -infinity, among numbers */
+    SRV_T_NEGINF = 8,   /* null or -Infinity among numbers; both mean -infinity */
     SRV_T_BITS = 64,    /* bits stay packed (ATTN_BITS), with SRV_T_BOOL */
     SRV_T_NUMBER = 128, /* one number, which stands for a tensor [1] */
-    SRV_T_NONE = 32,    /* null, which stands for INT64_MIN, among integers of 64 bits */
+    SRV_T_NONE = 32,    /* null among integers of 64 bits; it means INT64_MIN */
     /* Random elements (the members random and init) are drawn by srv_draw_random. Until then the
      * handler may read only the type and the shape of the tensor. */
     SRV_T_LATE = 16,
-    /* Lists whose items differ in length: the tensor gets rank 0, and the items are stored at
-     * srv_field.entries. */
+    /* Lists whose items may differ in length. If they do, the tensor gets rank 0, and the items are
+     * stored at srv_field.entries. */
     SRV_T_ENTRIES = 256,
     SRV_T_ENTRY_ROWS = 512, /* with SRV_T_ENTRIES: the items may be lists of numbers, too */
 };
-/* How an object, or an element of OBJECTS, may also be written. */
+/* Other forms of an object, or of an element of OBJECTS. */
 enum {
     SRV_O_NAME = 1,    /* as a string, which is the value of the object's first field */
     SRV_O_STRINGS = 2, /* as a list of strings, which is the value of each field of the object */
@@ -92,21 +92,21 @@ enum {
     SRV_F_LIST = 1, /* a list also sets the bit SRV_FLAGS_LIST, which a single name does not set */
 };
 #define SRV_FLAGS_LIST (1u << 31)
-/* What a boolean means. */
+/* The meaning of a boolean. */
 enum {
     SRV_B_BEYOND = 1, /* true allows numbers beyond their float type (srv_beyond, decoded_body.h) */
     SRV_B_NOT = 2, /* the struct's member has the opposite meaning: JSON true is stored as false */
 };
-/* How many ranges the text of SRV_RANGES may have. */
+/* The number of ranges in the text of SRV_RANGES. */
 enum {
-    SRV_R_MANY = 1, /* several, such as "5,9,100:104"; without the bit one, such as "5" or "5:9" */
+    SRV_R_MANY = 1, /* several, such as "5,9,100:104"; without this bit only one: "5" or "5:9" */
 };
 /* The types of a union. */
 enum {
     SRV_U_FALSE = 1,
     SRV_U_NUMBER = 2,
     SRV_U_INT = 4,    /* an integer; together with SRV_U_NUMBER any number is allowed */
-    SRV_U_STRING = 8, /* a name of choices */
+    SRV_U_STRING = 8, /* one of the names in `choices` */
     SRV_U_INTS = 16,  /* a list of integers */
     SRV_U_TRUE = 32,
     SRV_U_TENSOR = 64, /* a tensor of numbers, as a row of kind TENSOR with SRV_T_REAL takes it */
@@ -125,7 +125,7 @@ typedef struct srv_bounds {
 typedef struct srv_ranges {
     srv_bounds *items;
     size_t count;
-    const char *text; /* as it was given, for problems: "[5, 9]" or "5:9" */
+    const char *text; /* the text that was sent, for problems: "[5, 9]" or "5:9" */
 } srv_ranges;
 typedef struct srv_strings {
     const char **values;
@@ -142,7 +142,7 @@ typedef struct srv_int_lists {
 typedef struct srv_objects {
     void *items;
     size_t count;
-    bool single; /* the one item was written without a list around it */
+    bool single; /* a single item was sent without a list around it */
 } srv_objects;
 /* The items of a ragged list: dense tensors of one type. */
 typedef struct srv_entries {
@@ -151,7 +151,7 @@ typedef struct srv_entries {
 } srv_entries;
 typedef struct srv_union {
     unsigned is;     /* the SRV_U_* bit of the type that was given; 0: the field is absent */
-    double number;   /* for SRV_U_NUMBER, and for SRV_U_INT too */
+    double number;   /* the value for SRV_U_NUMBER and SRV_U_INT */
     int64_t integer; /* for SRV_U_INT: a number without a fraction, if the row accepts SRV_U_INT */
     int choice;      /* for SRV_U_STRING: index into choices */
     srv_ints ints;   /* for SRV_U_INTS */
@@ -160,18 +160,18 @@ typedef struct srv_union {
 
 /* A row of a field table. A table ends with a row whose name is NULL. */
 typedef struct srv_field {
-    const char *name; /* of the JSON member */
+    const char *name; /* name of the JSON member */
     srv_kind kind;
-    size_t offset;   /* of the member in the struct, in bytes */
+    size_t offset;   /* offset of the member in the struct, in bytes */
     const char *doc; /* one sentence for openapi.json and the README */
     /* For TENSOR: advice for the problem that rows of the list differ in length; NULL: none. */
     const char *ragged;
     size_t entries;      /* for TENSOR with SRV_T_ENTRIES: offset of a srv_entries in the struct */
     const char *example; /* a value as JSON, for openapi.json and problems; NULL: none */
-    /* For rows of query strings: the default as JSON. It is stored before the query string is
-     * decoded. A client that sends the default must get the same answer as one that leaves the
-     * parameter out, whatever else it sends. NULL: the handler knows the default, or no value means
-     * the same as an absent parameter. */
+    /* For rows of query strings: the default value as JSON. It is stored before the query string is
+     * decoded. A request that sends the default must get the same answer as one without the
+     * parameter, whatever its other parameters are. NULL: the handler chooses the default, or no
+     * value means the same as an absent parameter. */
     const char *standard;
     unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
     const char *const *choices; /* for ENUM, FLAGS, UNION and REAL: the names, ended by NULL */
@@ -181,8 +181,8 @@ typedef struct srv_field {
      * begins with them. */
     size_t given;
     size_t size; /* for OBJECTS: bytes of one struct */
-    /* For OBJECTS whose table has rows of the table itself: the name of the schema of an element in
-     * openapi.json. NULL: the schema stands in its place. */
+    /* For OBJECTS: the name of the schema of an element in openapi.json. Tables that contain
+     * themselves need it. NULL: the schema has no name and is written in place. */
     const char *schema;
     /* For OBJECT and OBJECTS: sets an object's defaults before it is decoded. NULL: an element of
      * OBJECTS starts as zeros, and an OBJECT with the values that the struct has. */
@@ -190,7 +190,7 @@ typedef struct srv_field {
     /* For INT, REAL and numbers of UNION: the range; both 0: any number. For OBJECTS, INTS, STRINGS
      * and TEXTS: max is the largest number of elements; 0: any number. */
     double min, max;
-    bool above, below; /* for REAL: min itself, or max itself, is outside */
+    bool above, below; /* for REAL: the bound min, or max, is itself not allowed */
     bool required;
     bool narrow; /* for INT: the member is a size_t of 32 bits */
     /* --- only for answers (answer.h) --- */
@@ -248,8 +248,7 @@ static inline srv_given_bits *srv_given_of(const srv_field *f, void *object) {
 }
 
 /* Decodes the body of `req`, of any content type that the route accepts, into *out. Tensors and
- * strings are in req->arena or in the body. Returns false with a problem in req->reply on
- * failure. */
+ * strings are in req->arena or in the body. false: a problem is set. */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
 /* Draws the random elements of all tensors of rows with SRV_T_LATE. false: a problem is set. */
@@ -285,7 +284,7 @@ static inline unsigned srv_tensor_types(const srv_field *f) {
         return f->accepts & SRV_U_TENSOR ? SRV_T_REAL : 0;
     return f->kind == SRV_TENSOR ? f->accepts : 0;
 }
-/* The problem of bits that no tensor of the body brought. */
+/* The text of the problem that no tensor of the body provides the bits. */
 #define SRV_BITS_MISSING                                                                           \
     "the bits are missing: expected base64 beside encoding, or in a binary body a tensor of "      \
     "uint8 "                                                                                       \

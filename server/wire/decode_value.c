@@ -1,5 +1,5 @@
-/* Reads values that hold no other values (booleans, numbers, strings, and names out of a list of
- * choices) as the row of the field table says, and words the problems that refuse a value. */
+/* Reads values that contain no other values (booleans, numbers, strings, and names out of a list of
+ * choices) by the row of the field table. Also words the problems that refuse a value. */
 #include "wire/decode_value.h"
 
 #include <math.h>
@@ -99,9 +99,9 @@ size_t srv_count_choices(const char *const *choices) {
     return n;
 }
 
-/* Appends to `text`, which has n bytes, which types the union of row f accepts besides the names.
- * `string` is the refused value. If it is a number in quotes, such as "3", the text gives the list
- * [3] as the example. */
+/* Appends to `text`, which has n bytes, the types that the union of row f accepts besides its
+ * names. `string` is the refused value. If it is a number in quotes, such as "3", the text gives
+ * the list [3] as the example. */
 static void add_types(const srv_field *f, const char *string, char *text, size_t n, size_t room) {
     const bool ints = f->accepts & SRV_U_INTS;
     const bool digits = string && *string && strspn(string, "0123456789") == strlen(string);
@@ -187,7 +187,7 @@ static bool is_whole(const char *from, const char *to) {
 }
 
 bool srv_read_number(srv_decoder *d, srv_number *n) {
-    const double exact = 9007199254740992.0; /* 2^53: up to it a double holds every integer */
+    const double exact = 9007199254740992.0; /* 2^53: a double holds every integer up to it */
     attn_scan *s = &d->s;
     char found[ATTN_FOUND_ROOM];
     n->end = attn_read_f64(s->p, s->end, &n->x);
@@ -324,7 +324,7 @@ bool srv_read_tensor(srv_decoder *d, const srv_field *f, void *out) {
     attn_scan *s = &d->s;
     const unsigned accepts = srv_tensor_types(f);
     d->own.ragged = f->ragged;
-    if (*s->p == '[') { /* the type of the elements is one that the field accepts */
+    if (*s->p == '[') { /* the field accepts the type of the elements */
         srv_entries *entries =
             accepts & SRV_T_ENTRIES ? (void *)((char *)out - f->offset + f->entries) : NULL;
         return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out, entries);
@@ -358,7 +358,7 @@ bool srv_read_raw(srv_decoder *d, const srv_field *f, void *out) {
 
 /* --- ranges --- */
 
-/* Reads "from:to" or an index at *p, and moves *p behind it. false: there is neither. */
+/* Reads "from:to" or an index at *p, and moves *p behind it. false: *p has neither. */
 static bool read_bounds(const char **p, srv_bounds *out) {
     int64_t ends[2] = {0, 0};
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* The decoder's state, and its readers of values that hold no other values (decode_value.c), for
- * decode.c, which reads objects and lists.
+/* The decoder's state, and the readers of values that contain no other values (decode_value.c).
+ * decode.c uses them to read objects and lists.
  *
  * A reader starts at the first byte of a value, writes the member `out` of a struct as the row `f`
  * says, and leaves the cursor behind the value. Functions that return bool return false after they

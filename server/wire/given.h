@@ -1,4 +1,4 @@
-/* Which fields of a decoded object were in the body: a bit for each row of its field table. */
+/* The fields of a decoded object that were in the body: a bit for each row of its field table. */
 #ifndef SRV_GIVEN_H
 #define SRV_GIVEN_H
 

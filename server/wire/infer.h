@@ -11,10 +11,10 @@
 #include "wire/container.h"
 #include "wire/decode.h"
 
-#define SRV_INFER_INPUTS  64 /* most inputs of a request; no model has so many */
-#define SRV_INFER_OUTPUTS 16 /* most outputs of a request */
+#define SRV_INFER_INPUTS  64 /* largest number of inputs; no model has so many */
+#define SRV_INFER_OUTPUTS 16 /* largest number of outputs of a request */
 
-/* An output that the client asks for. */
+/* An output that the client requests. */
 typedef struct srv_infer_output {
     const char *name;
     int binary; /* 1: send it as binary data, 0: as JSON, -1: as srv_infer.binary says */
@@ -31,8 +31,8 @@ typedef struct srv_infer {
     int64_t timeout_us;  /* 0: none */
     srv_beyond beyond;   /* the first number beyond its float type (request/decoded_body.h) */
     /* The parameters that the protocol does not define, as members of a JSON object, each preceded
-     * by a comma: ",\"scale\":2,…". They are fields of the operation: `own` has those that are in
-     * the field table `own` of srv_infer_read, `fields` the others. */
+     * by a comma: ",\"scale\":2,…". They are fields of the operation. `own` has those in the field
+     * table `own` of srv_infer_read, and `fields` has the others. */
     attn_text fields, own;
 } srv_infer;
 

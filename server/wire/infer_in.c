@@ -36,7 +36,7 @@ typedef struct infer_input {
     const char *name, *datatype;
     srv_ints shape;
     binary_input parameters;
-    const char *data; /* where the elements begin in the JSON; NULL: they are binary */
+    const char *data; /* begin of the elements in the JSON; NULL: they are binary */
     /* The following members are set after decoding. */
     const struct datatype *type;
     size_t dims[ATTN_MAX_RANK];

@@ -33,7 +33,7 @@ typedef struct output_answer {
     const attn_tensor *tensor;
     attn_tensor flat; /* the elements on one axis; rank 0 if they are binary */
     bool binary;
-    size_t bytes; /* of binary data */
+    size_t bytes; /* number of bytes of binary data */
 } output_answer;
 
 static void put_shape(attn_json_text *j, const void *place) {
@@ -76,7 +76,7 @@ static void put_output(attn_json_text *j, const attn_named_tensor *part, bool bi
     srv_answer_object(j, output_rows, &output);
 }
 
-/* What the answer says before its outputs. */
+/* The members of the answer before its outputs. */
 typedef struct lead_answer {
     const char *model, *version, *id;
     const char

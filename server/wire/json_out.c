@@ -54,7 +54,7 @@ static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t str
             p = attn_write_i64(p, ((const int32_t *)(const void *)src)[(ptrdiff_t)i * stride]);
         break;
     case ATTN_U8:
-    case ATTN_BITS: /* the bytes; no answer has bits */
+    case ATTN_BITS: /* writes the bytes; no answer has bits */
         for (size_t i = 0; i < n; i++, *p++ = ',')
             p = attn_write_i64(p, ((const uint8_t *)src)[(ptrdiff_t)i * stride]);
         break;

@@ -3,8 +3,8 @@
  * srv_json_end sets a problem.
  *
  * If the client accepts safetensors or npy, or the request has `parts`, tensors that are members of
- * objects are not written into the text but collected as parts (container.h): `aside` is the
- * srv_parts, or NULL. */
+ * objects are not written into the text but collected as parts (container.h). In that case the
+ * writer's member `aside` is the srv_parts, else it is NULL. */
 #ifndef SRV_JSON_OUT_H
 #define SRV_JSON_OUT_H
 

@@ -1,7 +1,7 @@
 /* Reads bodies in NumPy's formats. The array of an .npy body becomes the first tensor field of the
- * route; the query string holds the other fields. An .npz body is an archive of .npy files, which
- * have the names of the fields. Its member `request` is the JSON with the other fields: an array of
- * a string, an array of bytes, or a plain file request.json. */
+ * route; the query string holds the other fields. An .npz body is an archive of .npy files, named
+ * after the fields. Its member `request` has the JSON with the other fields. It is an array of a
+ * string, an array of bytes, or a plain file request.json. */
 #include <stdio.h>
 #include <string.h>
 

@@ -9,12 +9,12 @@
 #include "wire/container.h"
 #include "wire/decode.h"
 
-enum { MOST_PAIRS = 64 }; /* most parameters of a query string */
+enum { MOST_PAIRS = 64 }; /* largest number of parameters of a query string */
 
 typedef struct pair {
     const char *name, *value;
-    const srv_field *field;  /* NULL: no field has this name; srv_decode reports that */
-    const srv_field *object; /* the row of the object that has `field`; NULL: the table has it */
+    const srv_field *field;  /* NULL: no field has this name, and srv_decode reports it */
+    const srv_field *object; /* row of the object that contains `field`; NULL: none */
 } pair;
 
 /* Returns the row with this name, in the table or in one of its objects. Sets *object to the row of
@@ -33,8 +33,8 @@ static const srv_field *find(const srv_field *fields, const char *name, const sr
     return NULL;
 }
 
-/* Refuses a parameter that has the name of an object, because the members of an object are
- * parameters of their own. Accepts the name of an object that may be written as a string. false: a
+/* Refuses a parameter that has the name of an object, because each member of the object is a
+ * parameter of its own. Accepts the name of an object that may be written as a string. false: a
  * problem is set. */
 static bool check_object(srv_request *req, const srv_field *fields, const char *name) {
     char pointer[72];
@@ -69,7 +69,7 @@ static bool may_be_list(const srv_field *f, const char *text) {
            (strpbrk(text, ",:") || is_number(text));
 }
 
-/* Refuses a parameter that is there twice. */
+/* Refuses a parameter that occurs twice. */
 static void refuse_twice(srv_request *req, const pair *first, const char *second) {
     const srv_field *f = first->field;
     char pointer[72];
@@ -191,9 +191,9 @@ static bool has_pairs(const pair *pairs, size_t n, const srv_field *object) {
     return n > 0;
 }
 
-/* If no parameter of a nested object was sent: in a POST, whose body is an .npy file, the JSON
- * lacks the object. In a GET the JSON has the object, and the fields of the object get their
- * defaults. */
+/* If no parameter of a nested object was sent, the result depends on the method. In a GET, the JSON
+ * has the object, and its fields get their defaults. In a POST, whose body is an .npy file, the
+ * JSON lacks the object. */
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size) {
     pair pairs[MOST_PAIRS];
     attn_text t = {.arena = req->arena};

@@ -101,9 +101,9 @@ static bool is_name(const char *name, size_t size, const char *wanted) {
     return size == strlen(wanted) && !memcmp(name, wanted, size);
 }
 
-/* Returns the value of the member `key` of the outermost object. `object` not NULL: of the object
- * that is the member `object` of the outermost one. Returns 0 if there is no such member, or if its
- * value is not a number from 1 to 1e12. */
+/* Returns the value of the member `key` of the outermost object or, if `object` is not NULL, of the
+ * object that is its member `object`. Returns 0 if there is no such member, or if its value is not
+ * a number from 1 to 1e12. */
 static int64_t find_number(const char *text, size_t size, const char *object, const char *key) {
     const char *end = text + size;
     const size_t wanted = object ? 2 : 1;

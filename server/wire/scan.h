@@ -1,6 +1,7 @@
-/* Scanners of request bodies: the scanner of lib/json with the request whose body it reads. Its
- * errors become problems that name the line and the pointer, and it notes the first number beyond
- * its float type. decode.c reads objects, lists and strings with it, and tensor_*.c read tensors.
+/* Scanners of request bodies. A scanner is that of lib/json, with the request whose body it reads.
+ * Its errors become problems that name the line and the pointer, and it notes the first number
+ * beyond its float type. decode.c reads objects, lists and strings with it, and tensor_*.c read
+ * tensors.
  *
  * The server puts a NUL behind each text, and the text itself has none (srv_decode_document checks
  * that first). Therefore *s->p can always be read here, and every loop stops at the NUL.
@@ -35,8 +36,8 @@ bool srv_scan_unexpected(attn_scan *s, srv_code code, const char *expected);
  * srv_scan_unexpected with `code` and `expected`. */
 bool srv_scan_integer(attn_scan *s, int64_t least, int64_t most, srv_code code,
                       const char *expected, int64_t *out);
-/* Sets the problem 413: the memory of the request does not suffice for the tensor at the path.
- * Returns false. */
+/* Sets the problem 413, because the memory of the request does not suffice for the tensor at the
+ * path. Returns false. */
 bool srv_scan_memory(attn_scan *s);
 /* Sets the problem that lists and objects are nested too deep. Returns false. */
 bool srv_scan_depth(attn_scan *s);
@@ -49,9 +50,8 @@ bool srv_scan_open(attn_scan *s, char close, bool *more);
     "the Open Inference Protocol has none in JSON: send -infinity as binary data, or a mask as "   \
     "BOOL"
 
-/* Returns the member timeout_ms of a JSON object that has not been decoded yet, in milliseconds; 0:
- * it is missing or not a valid timeout. The text may be malformed; the decoder reports that
- * later. */
+/* Returns the member timeout_ms of a JSON object that is not decoded yet, in milliseconds. 0: it is
+ * missing or not a valid timeout. The text may be malformed; the decoder reports that later. */
 int64_t srv_scan_timeout(const char *text, size_t size);
 /* Returns the member parameters.timeout of an Open Inference request in the same way, in
  * microseconds. */

@@ -23,9 +23,8 @@ typedef struct reader {
     size_t index[ATTN_MAX_RANK]; /* index of the present element or list on each axis */
     size_t dims[ATTN_MAX_RANK];  /* the shape; SIZE_MAX: not known yet */
     int rank;                    /* number of axes; 0: not known yet */
-    /* The items of the outermost list may be read as tensors of their own. `differs` is then set
-     * where a list is longer or shorter than those before it, or deeper than those without numbers
-     * before it, and no problem is set. */
+    /* The items of the outermost list may become tensors of their own. If they may, a list whose
+     * length or depth differs from the lists before it sets `differs` instead of a problem. */
     bool may_differ, differs;
     int least; /* axes of lists whose items may differ in length */
 } reader;

@@ -15,8 +15,8 @@ static bool refuse_name(attn_scan *s, const char *field, const char *expected,
     return srv_scan_refuse(s, SRV_VALUE, "expected %s, found \"%s\"", expected, found->text);
 }
 
-/* How to compute the elements. Element i depends only on i, so pieces can be written in any
- * order. */
+/* The rule by which elements are computed. Element i depends only on i, so pieces can be written in
+ * any order. */
 typedef struct filling {
     attn_tensor t;
     size_t count;  /* number of elements */
@@ -66,8 +66,8 @@ static void fill_random(const filling *f, size_t first, size_t n) {
     }
 }
 
-/* Sets how random elements are drawn: normal, or uniform around 0, with the standard deviation
- * `std`. */
+/* Chooses the distribution of random elements: normal, or uniform around 0, with the standard
+ * deviation `std`. */
 static void set_distribution(filling *f, bool normal, double std) {
     f->draw = normal ? attn_rng_normal : attn_rng_uniform;
     f->centre = normal ? 0 : 0.5;

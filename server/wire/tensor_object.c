@@ -32,18 +32,18 @@ static const char *const keys[KEYS] = {"shape", "dtype",  "data",    "base64", "
                                        "init",  "fill",   "runs",    "seed",   "std",
                                        "a",     "fan_in", "encoding"};
 
-/* What the members of the object say. */
+/* The members of the object. */
 typedef struct description {
     unsigned given; /* bit 1 << SHAPE, …: the member is there */
     int rank;
     size_t dims[ATTN_MAX_RANK];
     attn_dtype dtype;
-    const char *data, *data_end; /* where the list of the member data has its '[' and its ']' */
+    const char *data, *data_end; /* positions of '[' and ']' of the list in the member data */
     bool nested;                 /* the member data holds lists */
     const char *from, *to;       /* the text of the member base64 between its quotes */
     bool escaped;                /* the text of base64 has JSON escapes */
-    const char *runs;            /* where the list of the member runs has its '[' */
-    srv_literal literal;         /* what random, init and fill say */
+    const char *runs;            /* position of '[' of the list in the member runs */
+    srv_literal literal;         /* the members random, init and fill */
 } description;
 
 static bool has(const description *d, int key) {
@@ -343,8 +343,8 @@ static bool load_base64(attn_scan *s, const description *d, attn_tensor *t, size
     return true;
 }
 
-/* Reads the tensor of bits that the members describe. A row without SRV_T_BITS gets booleans. `mark`
- * is the path of the tensor. */
+/* Reads the tensor of bits that the members describe. For a row without SRV_T_BITS, unpacks it to
+ * booleans. `mark` is the path of the tensor. */
 static bool load_bits(attn_scan *s, unsigned accepts, const description *d, size_t mark,
                       attn_tensor *out) {
     attn_tensor t = attn_tensor_bits(NULL, d->rank, d->dims), bytes = t;
@@ -362,9 +362,9 @@ static bool load_bits(attn_scan *s, unsigned accepts, const description *d, size
 
 /* --- the object --- */
 
-/* Returns the default seed of a tensor, which is made from the JSON pointer of the tensor. So query
- * and key get different numbers, as from two calls of torch.randn, and equal requests get equal
- * numbers. */
+/* Returns the default seed of a tensor, which is made from the JSON pointer of the tensor.
+ * Therefore query and key get different numbers, as from two calls of torch.randn, and equal
+ * requests get equal numbers. */
 static int64_t seed_of_place(const attn_scan *s) {
     return (int64_t)crc32_z(0, (const Bytef *)s->path.text, s->path.size);
 }

@@ -3,14 +3,14 @@
  *
  *   1. The workers count the commas of each piece. All rows are assumed to be as long as the first
  *      one. The number of commas before a row then gives the index of its first element.
- *   2. The workers read the rows that begin in each piece, and note for each row how many lists
- *      end behind it: 1 for "]", 2 for "]]".
+ *   2. The workers read the rows that begin in each piece, and note for each row how many lists end
+ *      behind it: 1 for "]", 2 for "]]".
  *   3. The shape is computed from these notes.
  *
  * If the text is not as assumed (white space between brackets, a row of another length, something
- * that is not a number), nothing is returned, and tensor_list.c reads the text from its beginning
- * on one thread; only that reader words problems. Therefore the result does not depend on the
- * number of workers. */
+ * that is not a number), nothing is returned, and tensor_list.c reads the text again from its
+ * beginning on one thread. Only that reader sets problems. Therefore the result does not depend on
+ * the number of workers. */
 #include <string.h>
 
 #include "number/number.h"
@@ -157,8 +157,8 @@ static bool find_shape(const work *w, int rank, size_t dims[ATTN_MAX_RANK]) {
     return true;
 }
 
-/* Sets w->from and w->to. The lists end with the last ']' before the next string. Returns false if
- * the text is too short to be worth several workers. */
+/* Sets w->from and w->to to the lists, which end with the last ']' before the next string. Returns
+ * false if the text is too short for several workers. */
 static bool find_text(work *w) {
     const attn_scan *s = w->s;
     w->from = s->p;

@@ -36,7 +36,7 @@ bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out);
  * float32, too. false: a problem is set. */
 bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
 
-/* Replaces packed bits (ATTN_BITS, dense) by booleans. false: a problem at the pointer, such as "/x",
+/* Replaces packed bits (ATTN_BITS, dense) by booleans. false: a problem at `pointer`, such as "/x",
  * is set. */
 bool srv_tensor_unpack(srv_request *req, const char *pointer, attn_tensor *t);
 
@@ -46,7 +46,8 @@ bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out);
 
 /* --- only for the files tensor_*.c --- */
 
-/* What the members random, init or fill of a tensor say, and the members that belong to them. */
+/* The values of the members random, init or fill of a tensor, and of the members that belong to
+ * them. */
 typedef struct srv_literal {
     attn_name what; /* the value of random, init or fill */
     int64_t seed;
@@ -60,7 +61,8 @@ typedef struct srv_literal {
 bool srv_tensor_random(attn_scan *s, const srv_literal *l, bool late, attn_tensor *t);
 bool srv_tensor_init(attn_scan *s, const srv_literal *l, bool late, attn_tensor *t);
 bool srv_tensor_fill(attn_scan *s, const srv_literal *l, attn_tensor *t);
-/* Moves the cursor behind the list of runs at the cursor, whose content is not checked. */
+/* Moves the cursor behind the list of runs at the cursor. Does not check the contents of the
+ * list. */
 bool srv_tensor_skip_runs(attn_scan *s);
 /* Writes the elements of a dense tensor of booleans by the list of runs that begins at `list`. The
  * cursor is left where it is. false: a problem is set. */
@@ -72,12 +74,12 @@ bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_te
                        srv_entries *entries);
 /* Smallest text in bytes that several workers read. */
 enum { SRV_TENSOR_LARGE = 1 << 19 };
-/* Reads large nested lists of float32 by several workers. Returns false without a problem, and with
- * the cursor unmoved, if the text is small, invalid or written in an unusual way, or if there is
- * one worker, no memory or no time left; then the caller must read it. */
+/* Reads large nested lists of float32 by several workers. Returns false if the text is small,
+ * invalid or written in an unusual way, or if there is only one worker, no memory or no time left.
+ * In that case no problem is set, the cursor has not moved, and the caller must read the lists. */
 bool srv_tensor_in_pieces(attn_scan *s, attn_tensor *out);
-/* Returns the element type of the lists at p if none was sent. It follows from what the row accepts
- * and from the first element. */
+/* Returns the element type of the lists at p for a tensor without dtype. It follows from the types
+ * that the row accepts and from the first element. */
 attn_dtype srv_tensor_dtype(const char *p, unsigned accepts);
 /* Returns an upper bound of the number of elements in the lists between `from` and `to`. */
 size_t srv_tensor_room(const char *from, const char *to);

@@ -62,8 +62,9 @@ static bool read_index(attn_scan *s, size_t least, size_t most, size_t *out) {
     return refuse(s, expected);
 }
 
-/* Reads the index of a batch entry or head, of which there are `count`. Sets [*from, *to) to this
- * index alone, or leaves it unchanged, as all of them, for null. false: a problem is set. */
+/* Reads the index of a batch entry or head, of which there are `count`, and sets [*from, *to) to
+ * this index alone. null stands for all of them and leaves *from and *to unchanged. false: a
+ * problem is set. */
 static bool read_place(attn_scan *s, size_t count, size_t *from, size_t *to) {
     if (attn_scan_word(s, "null"))
         return true;

@@ -1,8 +1,8 @@
 /* A zip archive (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT) ends with a record
  * that says where its directory is. The directory has an entry for each member: its name, method,
- * sizes, CRC-32, and where its local header stands. The member's bytes follow the local header,
- * whose name and extra field may have other lengths than those of the directory. All numbers are
- * little-endian. */
+ * sizes, CRC-32, and the offset of its local header. The member's bytes follow the local header.
+ * Name and extra field of the local header may have other lengths than in the directory. All
+ * numbers are little-endian. */
 #include "wire/zip_in.h"
 
 #include <stdarg.h>
@@ -28,7 +28,7 @@ enum {
     ZIP64_SIZES = 1,       /* id of the extra field with sizes of 64 bits */
     FREE_OUTPUT = 1 << 20, /* max_inflate_ratio does not bound archives that decode to less */
 };
-#define NARROW 0xFFFFFFFFu /* this size is in the extra field instead, with 64 bits */
+#define NARROW 0xFFFFFFFFu /* a size with this value is in the extra field, with 64 bits */
 
 /* An entry of the directory. */
 typedef struct entry {
