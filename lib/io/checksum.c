@@ -13,9 +13,10 @@
 
 enum { SLICES = 8 };
 
-/* slices[k][b] is the register after byte b and k zero bytes, if the register was 0 before. */
+/* slices[k][b] is the register after byte b and k zero bytes, starting from 0. */
 static uint32_t slices[SLICES][256];
-static attn_crc32c_function *native; /* NULL: the tables are used */
+/* NULL: this processor has no such instruction, and the tables are used */
+static attn_crc32c_function *native;
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 
 static void prepare(void) {

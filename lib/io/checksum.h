@@ -1,5 +1,5 @@
-/* The functions beneath attn_crc32c. They take and return `state`, the CRC register, which is the
- * bitwise complement of the checksum. */
+/* The functions that attn_crc32c calls. They take and return `state`, the CRC register, which is
+ * the bitwise complement of the checksum. */
 #ifndef ATTN_IO_CHECKSUM_H
 #define ATTN_IO_CHECKSUM_H
 
@@ -13,8 +13,8 @@ typedef uint32_t attn_crc32c_function(uint32_t state, const unsigned char *p, si
 
 /* Uses tables, on any processor. */
 attn_crc32c_function attn_crc32c_tables;
-/* Returns the function that uses the processor's own instruction; NULL: it has none. The Makefile
- * selects x86/checksum_sse42.c or checksum_other.c. */
+/* Returns the function that uses the processor's own instruction; NULL: the processor has none. The
+ * Makefile selects x86/checksum_sse42.c or checksum_other.c. */
 attn_crc32c_function *attn_crc32c_native(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* Reads GGUF files. A file may come from anywhere, so nothing in it is trusted: every length is
- * compared with the bytes that are left before it is used, and a count with the least bytes of its
- * items before memory is taken for them. */
+ * compared with the bytes that are left before it is used. A count is compared with the smallest
+ * size of its items before memory is taken for them. */
 #include "attn/gguf.h"
 
 #include <inttypes.h>
@@ -13,15 +13,16 @@
 #include "number/print_small.h"
 
 enum {
-    MOST_NAME = 65535, /* longest key, by the format; also taken for names of tensors */
-    MOST_AXES = 4,     /* by the format */
-    ALIGNMENT = 32,    /* if the metadata name none */
-    LEAST_VALUE = 13,  /* bytes of a value: length of the key, type, one byte */
-    LEAST_TENSOR = 24, /* bytes of a tensor: length of the name, number of axes, type, offset */
-    LEAST_TEXT = 8     /* bytes of a text: its length */
+    MOST_NAME = 65535, /* longest key that the format allows; also the limit for names of tensors */
+    MOST_AXES = 4,     /* largest number of axes that the format allows */
+    ALIGNMENT = 32,    /* alignment if the metadata state none */
+    LEAST_VALUE = 13,  /* smallest size of a value: length of the key, type, one byte */
+    /* smallest size of a tensor: length of the name, number of axes, type, offset */
+    LEAST_TENSOR = 24,
+    LEAST_TEXT = 8 /* smallest size of a text: its length */
 };
 
-/* Bytes of a number, by its type; 0: no number. */
+/* Bytes of a number of each type; 0: the type is no number. */
 static const unsigned char widths[] = {
     [ATTN_GGUF_U8] = 1,   [ATTN_GGUF_I8] = 1,  [ATTN_GGUF_U16] = 2, [ATTN_GGUF_I16] = 2,
     [ATTN_GGUF_U32] = 4,  [ATTN_GGUF_I32] = 4, [ATTN_GGUF_F32] = 4, [ATTN_GGUF_BOOL] = 1,
@@ -78,7 +79,7 @@ static attn_status read_u32(reader *r, const char *what, uint32_t *out) {
     return ATTN_OK;
 }
 
-/* Reads a number of items of at least `least` bytes each, which have to follow. */
+/* Reads the number of items that follow, each of at least `least` bytes. */
 static attn_status read_count(reader *r, size_t least, const char *what, size_t *out) {
     uint64_t count = 0;
     ATTN_TRY(read_number(r, sizeof count, what, &count));
@@ -165,7 +166,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Checks that the texts differ, which it sorts. `what` is "values" or "tensors". */
+/* Checks that the texts differ, and sorts them. `what` is "values" or "tensors". */
 static attn_status check_names(const char **names, size_t count, const char *what,
                                attn_error *err) {
     if (count > 1)
@@ -227,7 +228,7 @@ static attn_status count_bytes(attn_gguf_tensor *t, attn_error *err) {
                          "expected rows of a multiple of %zu values for %s, found %zu", f->values,
                          f->name, row);
     bool fits = attn_size_mul(row / f->values, f->bytes, &t->bytes);
-    size_t values = row; /* the number of values must be countable, too */
+    size_t values = row; /* the number of values must not overflow either */
     for (int i = 0; i < t->rank - 1; i++)
         fits = fits && attn_size_mul(t->bytes, t->dims[i], &t->bytes) &&
                attn_size_mul(values, t->dims[i], &values);
@@ -261,7 +262,7 @@ static attn_status read_tensors(reader *r, entry *entries, size_t count) {
     return check_names(names, count, "tensors", r->err);
 }
 
-/* Places a tensor in the data, which begin at r->at. */
+/* Finds the data of a tensor. r->at is where the data of all tensors begin. */
 static attn_status place(const reader *r, entry *e, size_t alignment) {
     attn_gguf_tensor *t = &e->tensor;
     if (e->offset % alignment)
@@ -387,7 +388,7 @@ static bool is_signed(attn_gguf_type type) {
            type == ATTN_GGUF_I64;
 }
 
-/* Returns an integer of a signed type, whose sign bit it copies to the bits above. */
+/* Returns an integer of a signed type, and extends its sign to 64 bits. */
 static int64_t signed_at(const attn_gguf_value *v, size_t i) {
     const int above = 64 - 8 * widths[v->type];
     return (int64_t)(bits_at(v, i) << above) >> above;

@@ -95,7 +95,7 @@ static bool read_shape(attn_scan *s, attn_npy *out) {
         s->p += attn_scan_peek(s) == 'L';
         if (attn_scan_take(s, ','))
             continue;
-        if (out->rank == 0) /* (3) is a number in Python and no tuple */
+        if (out->rank == 0) /* (3) is a number in Python, not a tuple */
             return attn_scan_expected(s, "','");
         out->rank++;
         return attn_scan_mark(s, ')', "',' or ')'");
@@ -141,7 +141,8 @@ static bool read_dictionary(attn_scan *s, attn_npy *out) {
 
 attn_status attn_npy_open(const void *data, size_t size, attn_npy *out, attn_error *err) {
     const unsigned char *p = data;
-    const size_t wide = size >= 8 && p[6] >= 2 ? 4 : 2; /* bytes of the header's length */
+    /* bytes that hold the length of the header */
+    const size_t wide = size >= 8 && p[6] >= 2 ? 4 : 2;
     size_t length = 0;
     if (size < 8 + wide || memcmp(p, "\x93NUMPY", 6) != 0)
         return attn_fail(err, ATTN_EARG, "",
@@ -176,7 +177,7 @@ static bool is_type(const char *type, const char *descriptor) {
             strcmp(type + 1, descriptor + 1) == 0);
 }
 
-/* Finds the element type. A type without '<', such as "f4", is not what NumPy writes. */
+/* Finds the element type. NumPy never writes a type without '<', such as "f4", so it is refused. */
 static attn_status type_of(const attn_npy *file, attn_dtype *out, attn_error *err) {
     for (int d = ATTN_F32; d <= ATTN_BOOL; d++) {
         const char *name = descriptor((attn_dtype)d);
@@ -207,7 +208,8 @@ attn_status attn_npy_tensor(const attn_npy *file, attn_tensor *out, attn_error *
                          have, attn_shape_text(t.dims, t.rank, shape, sizeof shape),
                          attn_dtype_name(dtype));
     if (file->fortran_order) {
-        size_t stride = 1; /* it wraps only if an axis has length 0; then no stride is used */
+        /* it can overflow only if an axis has length 0, and then no stride is used */
+        size_t stride = 1;
         for (int i = 0; i < t.rank; i++) {
             t.strides[i] = (ptrdiff_t)stride;
             stride *= t.dims[i];

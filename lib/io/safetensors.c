@@ -34,12 +34,13 @@ typedef struct entry {
     int rank;
     size_t dims[ATTN_MAX_RANK], begin, end;
     size_t order; /* its position in the header, counted from 0 */
-    /* Why no attn_tensor can be a view of this tensor; ATTN_OK and NULL if one can. */
+    /* The reason why no attn_tensor can be a view of this tensor; ATTN_OK and NULL if one can
+     * be. */
     attn_status code;
     const char *reason;
 } entry;
 
-/* Notes that no attn_tensor can be a view of the tensor. Keeps an earlier reason. */
+/* Notes the reason why no attn_tensor can be a view of the tensor. An earlier reason stays. */
 static bool note_unusable(attn_scan *s, entry *e, attn_status code, const char *reason) {
     if (!e->code) {
         e->reason = attn_arena_text(s->arena, reason, strlen(reason));
@@ -439,7 +440,7 @@ attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, c
     attn_json_text j = {.arena = arena};
     ATTN_TRY(check_all(what, arena, err));
     sort_by_size(what->tensors, what->count);
-    attn_json_put(&j, "\0\0\0\0\0\0\0", 8); /* the place of the length */
+    attn_json_put(&j, "\0\0\0\0\0\0\0", 8); /* room for the length of the header */
     ATTN_TRY(put_header(&j, what, err));
     ATTN_TRY(pad(&j, err));
     const uint64_t length = (uint64_t)(j.size - 8);

@@ -105,7 +105,7 @@ attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t versio
     ATTN_TRY(count_all(what, &bytes, err));
     ATTN_TRY(make_header(what, version, bytes, arena, header, size, err));
     ATTN_TRY(attn_checksums_begin(bytes, arena, &table, err));
-    for (size_t i = 0; i < what->count; i++) { /* in the order that the header has chosen */
+    for (size_t i = 0; i < what->count; i++) { /* the tensors are in the order of the header */
         size_t n;
         if (attn_io_tensor_bytes(&what->tensors[i].tensor, &n) && n)
             attn_checksums_add(&table, what->tensors[i].tensor.data, n);
@@ -164,7 +164,7 @@ attn_status attn_safetensors_seal(const void *data, size_t size, const attn_safe
                              "the header is not as it was written: it lacks this part of its seal");
     for (int i = 7; i >= 0; i--)
         header = header << 8 | (unsigned char)all[i];
-    header += 8; /* attn_safetensors_read has checked that it is at most `size` */
+    header += 8; /* attn_safetensors_read has checked that the header ends within `size` */
     attn_seal seal = {.bytes = all + header};
     ATTN_TRY(check_header(all, header, texts[1], err));
     ATTN_TRY(read_version(texts[0], newest, &seal.version, err));

@@ -1,5 +1,5 @@
-/* A container of safetensors in several files, shards, and the index that says which tensor is in
- * which file. */
+/* A container of safetensors in several files (shards), and the index that states which file has
+ * which tensor. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,8 +47,8 @@ static bool is_shard_name(const char *name) {
     return n > end && name[0] != '.' && !strchr(name, '/') && strcmp(name + n - end, ENDING) == 0;
 }
 
-/* Finds the place of a file in the list, to which it is appended if it is new. Tensors of a file
- * follow each other, so the last file is compared first. */
+/* Finds the index of a file in the list, and appends the file if it is new. Tensors of a file
+ * usually follow each other, so the last file is compared first. */
 static bool find_file(attn_scan *s, attn_io_list *files, const char *name, size_t *place) {
     const char *const *known = files->items;
     for (*place = files->count; (*place)-- > 0;)
@@ -140,7 +140,8 @@ attn_status attn_shard_index_read(const char *text, size_t size, attn_arena *are
 
 /* --- the files --- */
 
-/* Marks a tensor of file `file` as seen, which the index must name there. */
+/* Marks a tensor of file `file` as seen. It is an error if the index does not name the tensor in
+ * this file. */
 static attn_status mark_seen(const attn_shard_index *index, const char *name, size_t file,
                              bool *seen, attn_error *err) {
     const shard_entry wanted = {.name = name};

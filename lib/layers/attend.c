@@ -36,8 +36,8 @@ size_t attn_attend_key_width(const attn_attend *a) {
     return a->kv_heads ? head_width(a) * a->kv_heads : attn_attend_query_width(a);
 }
 
-/* Declares the packed projections with the initial values of torch.nn.MultiheadAttention: Xavier's
- * bound is that of one matrix of all three input projections, and biases are 0. */
+/* Declares the packed projections with the initial values of torch.nn.MultiheadAttention: the
+ * Xavier bound counts all three input projections as one matrix, and biases are 0. */
 static void declare_packed(attn_attend *a, attn_parameters *set, const char *name) {
     const size_t D = a->width, Q = attn_attend_query_width(a);
     const size_t all = Q + 2 * attn_attend_key_width(a);
@@ -101,14 +101,14 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
         declare_matrix(set, name, "W.weight", A, 2 * D, &a->w);
         declare_matrix(set, name, "v.weight", 1, A, &a->score);
         break;
-    default: /* dot has no parameters, and models have no other forms */
+    default: /* dot has no parameters; models have no other forms */
         break;
     }
     declare_positions(a, set, name);
 }
 
-/* Returns the elements of a packed tensor from `offset` on as a weight. If the tensor has no values
- * or no gradient, neither has the result. */
+/* Returns the elements of a packed tensor from `offset` on as a weight. The weight has values, or a
+ * gradient, only if the tensor has them. */
 static attn_weight part_of(const attn_weight *w, size_t offset) {
     return (attn_weight){.value = w->value ? w->value + offset : NULL,
                          .gradient = w->gradient ? w->gradient + offset : NULL};
@@ -211,16 +211,17 @@ static void add_masks(attn_inputs *in, const attn_attend *a, const attn_attend_s
     }
 }
 
-/* Returns whether attention layers have this kind of position. */
+/* Returns whether attention layers support this kind of position. */
 static bool has_position(attn_position_kind kind) {
     return kind == ATTN_POSITION_NONE || kind == ATTN_POSITION_ALIBI ||
            kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW ||
            kind == ATTN_POSITION_ROTARY || kind == ATTN_POSITION_T5;
 }
 
-/* Returns whether the layer rotates queries and keys, so that no operation makes copies of them. A
- * backward pass starts from those before the rotation. With dynamic scaling and longrope the angles
- * depend on the number of keys, so that those of a cache may change with the next token. */
+/* Returns whether the layer rotates queries and keys itself, so that no operation copies them. It
+ * does not in training, since the backward pass starts from queries and keys before the rotation.
+ * It does not with dynamic scaling and longrope, since their angles depend on the number of keys,
+ * so the angles of cached keys may change with the next token. */
 static bool rotates(const attn_attend *a, bool training) {
     const attn_scaling_kind kind = a->rotary.scaling.kind;
     return a->position == ATTN_POSITION_ROTARY && !training && kind != ATTN_SCALING_DYNAMIC &&
@@ -247,7 +248,8 @@ static attn_status rotate(float *x, size_t B, size_t T, size_t width, size_t fir
     return ATTN_OK;
 }
 
-/* Computes a projection of x [rows, D] with the norm of queries or keys, in `to`. */
+/* Stores the projection of x [rows, D] in `to`, after the norm of queries or keys if there is
+ * one. */
 static void project_part(const attn_attend *a, int part, float *to, const float *x, size_t rows) {
     const attn_linear linear = projection(a, part);
     const attn_norm *norm = part == 0 ? &a->query_norm : &a->key_norm;
@@ -256,9 +258,9 @@ static void project_part(const attn_attend *a, int part, float *to, const float 
         attn_norm_forward(to, NULL, to, rows * (linear.out / norm->width), norm);
 }
 
-/* Sets the queries, keys and values of *s. In kinds without projections, x is the queries and
- * memory the keys and values. In scaled_dot, keys and values are those of `ready`, unless it is
- * NULL. */
+/* Sets the queries, keys and values of *s. Kinds without projections use x as the queries and
+ * `memory` as keys and values. With scaled_dot, keys and values are taken from `ready`, unless it
+ * is NULL. */
 static attn_status project(const attn_attend *a, attn_attend_saved *s,
                            const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
     const size_t keys = ready ? 0 : s->B * s->S;
@@ -315,7 +317,7 @@ static attn_tensor sequences(const float *data, size_t B, size_t T, size_t D) {
     return attn_tensor_dense((void *)(uintptr_t)data, ATTN_F32, 3, (size_t[]){B, T, D});
 }
 
-/* Returns the inputs of the operation. If `rotated`, queries and keys are so already. */
+/* Returns the inputs of the operation. `rotated`: queries and keys are rotated already. */
 static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
                              const attn_attend_sight *sight, bool rotated, attn_pass *pass) {
     const uint64_t seed = attn_dropout_seed(pass);
@@ -354,7 +356,7 @@ static void put_output(float *out, const attn_attend *a, const attn_attend_saved
         memcpy(out, s->results.output.data, s->B * s->L * a->width * sizeof *out);
 }
 
-/* Runs the operation and gives back its memory but for the statistics of the rows. */
+/* Runs the operation, and gives back all its memory except the statistics of the rows. */
 static attn_status run_lean(float *out, const attn_attend *a, attn_attend_saved *s,
                             const attn_attend_sight *sight, attn_pass *pass, attn_error *err) {
     const size_t rows = s->B * s->L * a->heads;
@@ -413,7 +415,8 @@ static void parameters_back(const attn_attend *a, const attn_gradients *g) {
     add_gradient(&a->score, &g->score.v);
 }
 
-/* Adds the gradients of x, memory and projections, given those of queries, keys and values. */
+/* Adds the gradients of x, of the memory and of the projections. *g has the gradients of queries,
+ * keys and values. */
 static void inputs_back(const attn_attend *a, const attn_attend_saved *s, const attn_gradients *g,
                         float *dx, float *dmemory) {
     const size_t queries = s->B * s->L, keys = s->B * s->S;

@@ -29,31 +29,33 @@
  * values and one for all gradients, with the same offsets, and stores pointers to the tensors in
  * the layers. */
 
-/* A matrix [rows, columns] as a file of a model holds it, in memory that the set does not own. Row r
- * of the model is row r of the file unless `group` is set:
+/* A matrix [rows, columns] in the form that a model file has, in memory that the set does not own.
+ * Row r of the model is row r of the file. If `group` is set, it is
  *
  *   file row = r / group * group_stride + (paired ? (i % half) * 2 + i / half : i),
  *   where i = r % group and half = group / 2 */
 typedef struct attn_weight_view {
     const attn_block_format *format; /* NULL: there is no view */
     const void *data;                /* the first block of row 0 */
-    bool transposed; /* the file has [columns, stride] numbers, without groups; data is at row 0 */
+    /* the file has [columns, stride] numbers instead, without groups; data points to row 0 of the
+     * model */
+    bool transposed;
     size_t stride;
     size_t group, group_stride;
-    bool paired; /* rows of a group stand in the order of interleaved rotary positions */
+    bool paired; /* the rows of a group are in the order of interleaved rotary positions */
 } attn_weight_view;
 
-/* The values and the gradient of one tensor, in the blocks of its set; or a view. */
+/* The values and the gradient of one tensor: pointers into the blocks of its set, or a view. */
 typedef struct attn_weight {
     float *value;          /* NULL: the values are those of `view` */
     float *gradient;       /* NULL: the set has no gradients */
-    attn_weight_view view; /* only of matrices; used if value is NULL */
+    attn_weight_view view; /* only for matrices; used if value is NULL */
 } attn_weight;
 
 /* Returns the bytes of a row of `width` values. */
 size_t attn_weight_row_bytes(const attn_block_format *format, size_t width);
-/* Widen row r of a matrix with `width` columns to floats; attn_weight_part only n columns from `at`
- * on, which begin and end blocks. */
+/* attn_weight_row widens row r of a matrix with `width` columns to floats. attn_weight_part widens
+ * only n columns from `at` on; they must be whole blocks. */
 void attn_weight_row(float *to, const attn_weight *weight, size_t r, size_t width);
 void attn_weight_part(float *to, const attn_weight *weight, size_t r, size_t width, size_t at,
                       size_t n);
@@ -68,7 +70,7 @@ typedef enum attn_init_kind {
 typedef struct attn_init {
     attn_init_kind kind;
     double amount;
-    bool blank; /* row blank_row of the matrix is 0, as the row padding_idx in torch */
+    bool blank; /* row blank_row of the matrix is 0, like the row padding_idx in torch */
     size_t blank_row;
 } attn_init;
 
@@ -85,10 +87,9 @@ void attn_parameters_add(attn_parameters *set, const char *name, int rank, const
  * (ATTN_EARG, ATTN_ELIMIT, ATTN_ENOMEM); ATTN_EARG: the set is sealed already; ATTN_ENOMEM. */
 attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err);
 
-/* Seals a set whose values come from elsewhere. views [attn_parameters_length(set)] has the view of
- * each tensor with two axes that stays where it is, which must outlive the set. The others, whose
- * views have no format, get memory, set to 0. The set has no gradients. Errors as
- * attn_parameters_seal. */
+/* Seals a set whose values come from elsewhere. views [attn_parameters_length(set)] has a view of
+ * each matrix that stays where it is; the viewed memory must outlive the set. Tensors whose view
+ * has no format get memory, set to 0. The set has no gradients. Errors as attn_parameters_seal. */
 attn_status attn_parameters_seal_views(attn_parameters *set, const attn_weight_view *views,
                                        attn_error *err);
 
@@ -110,8 +111,8 @@ typedef struct attn_pass {
     attn_pool *pool;             /* NULL: only the calling thread */
     const attn_control *control; /* cancellation and deadline; NULL: none */
     bool training;               /* a backward pass follows */
-    /* Without training: layers give back the memory that only a backward pass or a look at states
-     * would read. */
+    /* Only without training: layers give back memory that only a backward pass or a caller that
+     * wants states would read. */
     bool lean;
     /* Probability of all dropouts of the pass. NULL: each layer's own probability if `training`,
      * else 0. */
@@ -124,10 +125,11 @@ typedef struct attn_pass {
  *
  * The function …_cost of a layer adds the cost of a pass through the layer to *cost. */
 typedef struct attn_layer_cost {
-    double cells;          /* cells of score matrices over all heads */
-    double operations;     /* floating-point operations; a multiply-add counts as 2 */
-    double bytes;          /* upper bound for the bytes in the arena; INFINITY: too many */
-    double passing;        /* most bytes that a layer of a lean pass takes and gives back */
+    double cells;      /* cells of score matrices over all heads */
+    double operations; /* floating-point operations; a multiply-add counts as 2 */
+    double bytes;      /* upper bound for the bytes in the arena; INFINITY: too many */
+    /* largest number of bytes that a layer of a lean pass takes and gives back */
+    double passing;
     double fallback_bytes; /* additional bytes if attention must be computed again in double */
 } attn_layer_cost;
 
@@ -200,11 +202,11 @@ void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
  *   layer norm  y = (x - mean) / sqrt(variance + epsilon) * weight + bias  (Ba et al. 2016)
  *   RMS norm    y = x / sqrt(mean of x^2 + epsilon) * weight    (Zhang and Sennrich 2019)
  *
- * forward stores mean (RMS: 0) and 1 / sqrt(…) of each row in stats [rows, 2], for backward; stats
- * NULL: it does not. y may be x. */
+ * forward stores mean (RMS: 0) and 1 / sqrt(…) of each row in stats [rows, 2], for backward. If
+ * stats is NULL, it stores nothing. y may be x. */
 typedef struct attn_norm {
     size_t width;
-    float epsilon;            /* 1e-5 in models whose paper names no epsilon */
+    float epsilon;            /* 1e-5 in models whose papers state no epsilon */
     bool rms;                 /* RMS norm, which has no bias; false: layer norm */
     bool unbiased;            /* the layer norm has no bias */
     attn_weight weight, bias; /* [width], initially ones and zeros */
@@ -328,9 +330,9 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
                                const attn_lstm_state *dlast, const attn_lstm *layer,
                                attn_lstm_saved *saved, attn_pass *pass, attn_error *err);
 
-/* ---- attention layers: out [B, L, D] from x [B, L, D], which gives the queries, and a memory
- * [B, S, D], which gives keys and values. E is the width of a head, Q = heads E that of all
- * queries ----
+/* ---- attention layers: out [B, L, D] from x [B, L, D], which gives the queries, and a memory [B,
+ * S, D], which gives keys and values. E is the width of a head, and Q = heads * E the width of all
+ * heads of queries ----
  *
  * The score form is the kind of a layer. scaled_dot is multi-head attention. Layers of the other
  * kinds have one head, and the rows of the memory are their keys and values. Parameters of each
@@ -372,8 +374,8 @@ typedef struct attn_attend {
     size_t kv_heads;
     double dropout;    /* scaled_dot: probability with which a weight is dropped in training */
     size_t head_width; /* scaled_dot: E; 0: D / heads */
-    double scale;      /* factor of the scores; 0: that of the kind (forms.h) */
-    double softcap;    /* of the scores; 0: none */
+    double scale;      /* factor of the scores; 0: the default of the kind (forms.h) */
+    double softcap;    /* softcap of the scores; 0: none */
     /* ROTARY: the options of positions (forms.h). The tensors of its scaling are short_factor and
      * long_factor, [dims / 2] each, if these are not NULL. */
     attn_position rotary;
@@ -387,17 +389,20 @@ typedef struct attn_attend {
     bool output_unbiased;    /* scaled_dot: the output has no bias */
     attn_pattern pattern;    /* used if has_pattern: hides keys by distance */
     bool has_pattern;
-    bool has_window; /* a query sees `window` keys before it and, unless `causal`, after it */
+    /* a query sees at most `window` keys before it and, unless `causal`, as many after it */
+    bool has_window;
     size_t window;
-    bool causal;                    /* keys after the query are hidden */
-    attn_norm query_norm, key_norm; /* width E: of each head; Q and K: of all; 0: there is none */
-    attn_linear q, k, v, o;         /* scaled_dot; `packed` has in_proj instead of q, k and v */
-    attn_weight in_proj;            /* packed: [Q + 2 K, D] */
-    attn_weight in_bias;            /* packed: [Q + 2 K] */
-    attn_weight w1, w2;             /* additive: W1 and W2 */
-    attn_weight w;                  /* general and concat: W */
-    attn_weight score;              /* additive and concat: v */
-    attn_weight relative;           /* RELATIVE */
+    bool causal; /* keys after the query are hidden */
+    /* width E: one norm for each head; Q and K: one norm for all heads; 0: no norm */
+    attn_norm query_norm, key_norm;
+    /* scaled_dot; if `packed`, in_proj takes the place of q, k and v */
+    attn_linear q, k, v, o;
+    attn_weight in_proj;                /* packed: [Q + 2 K, D] */
+    attn_weight in_bias;                /* packed: [Q + 2 K] */
+    attn_weight w1, w2;                 /* additive: W1 and W2 */
+    attn_weight w;                      /* general and concat: W */
+    attn_weight score;                  /* additive and concat: v */
+    attn_weight relative;               /* RELATIVE */
     attn_weight key_table, value_table; /* SHAW */
 } attn_attend;
 
@@ -409,13 +414,15 @@ typedef struct attn_attend_saved {
     size_t B, L, S;
     size_t step;    /* number of rows of k and v that each sequence occupies; 0: S */
     int64_t first;  /* position of query 0 among the keys */
-    attn_inputs in; /* of the operation */
+    attn_inputs in; /* inputs of the operation */
     attn_attention *operation;
-    attn_results results; /* of the operation; weights [B, heads, L, S] are before dropout */
+    /* results of the operation; weights [B, heads, L, S] are before dropout */
+    attn_results results;
 } attn_attend_saved;
 
-/* What hides keys beside the layer's pattern and causal mask, where the queries are, whether the keys
- * exist already, and who looks at the heads. A NULL sight is one whose members are all 0. */
+/* Conditions of a call besides the layer's pattern and causal mask: which keys are hidden, where
+ * the queries are, whether the keys exist already, and who reads the outputs of heads. NULL stands
+ * for a struct of zeros. */
 typedef struct attn_attend_sight {
     const int64_t *lengths; /* [B] number of keys before padding; NULL: all S */
     const uint8_t *keep;    /* [B, S] 0: the key is hidden, 1: visible; NULL: all are visible */
@@ -424,8 +431,8 @@ typedef struct attn_attend_sight {
      * keys and values from the memory. After a forward pass with `ready`, no backward pass may
      * run. */
     const attn_attend_saved *ready;
-    /* Called with the outputs of the heads [B, L, Q] before W_o, which it may change; NULL: nobody
-     * looks at them. After a change no backward pass may run. */
+    /* Receives the outputs of the heads [B, L, Q] before W_o, and may change them; NULL: not
+     * called. After a change no backward pass may run. */
     void (*heads)(void *ctx, float *outputs);
     void *ctx;
 } attn_attend_sight;
@@ -436,10 +443,10 @@ size_t attn_attend_key_width(const attn_attend *layer);
 /* Declares the parameters of the layer. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
 /* Computes out [B, L, D]. x and memory must outlive the backward pass; in self-attention they are
- * the same array. If want_weights, saved->results.weights are the weights. In a lean pass
- * saved->results has the statistics of rows alone unless want_weights. Errors: those of
- * attn_attention_new and attn_attention_run; ATTN_EARG at "kind" if layers have no such kind or
- * position; ATTN_ENOMEM. */
+ * the same array. If want_weights, saved->results.weights are the weights. In a lean pass without
+ * want_weights, saved->results has only the statistics of rows. Errors: those of attn_attention_new
+ * and attn_attention_run; ATTN_EARG at "kind" if layers have no such kind or position;
+ * ATTN_ENOMEM. */
 attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
                                 const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
@@ -477,7 +484,7 @@ void attn_attend_ready_cost(const attn_attend *layer, size_t B, size_t S, attn_l
 /* ---- losses on attention weights [B, H, L, S] ----
  *
  * Both functions add the gradient, times `amount`, to dweights [B, H, L, S], unless it is NULL. */
-/* Returns the alignment loss (guided alignment, Chen et al. 2016; of one head, as Garg et al.
+/* Returns the alignment loss (guided alignment, Chen et al. 2016; for one head, as in Garg et al.
  * 2019): the mean of -sum_j gold_j log(weights_j of head 0) over the rows of gold [B, L, S] that
  * are not all 0; 0 if there are none. Only head 0 has a gradient. */
 double attn_alignment_loss(float *dweights, const float *weights, const float *gold, size_t B,
@@ -502,7 +509,7 @@ double attn_cross_entropy(float *dlogits, const float *logits, const int32_t *ta
                           size_t V, int32_t ignored, double smoothing, size_t *counted,
                           size_t *right);
 
-/* ---- shared by the files of lib/layers ---- */
+/* ---- functions that the files of lib/layers share ---- */
 
 /* Declares the parameter "<name>.<what>" (attn_parameters_add). */
 void attn_layers_add(attn_parameters *set, const char *name, const char *what, int rank,

@@ -19,12 +19,12 @@ typedef struct direction {
     const float *in; /* [B, T, D] */
     float *gates;    /* [B, T, 4H] */
     float *c;        /* [B, T, H] cell states */
-    float *out; /* [B, T, width], of which this direction has H columns (width = directions * H) */
+    float *out;      /* [B, T, width]: this direction has H columns, and width = directions * H */
     const float *h0, *c0; /* [B, H] initial states; NULL: zeros */
     const int64_t *lengths;
     size_t B, T, D, H, width;
     bool reverse;
-    /* W_hh packed by attn_layers_pack; NULL: not packed, BLAS computes the product */
+    /* W_hh packed by attn_layers_pack; NULL: not packed, and BLAS computes the product */
     float *panels;
 } direction;
 
@@ -331,7 +331,7 @@ static void gather_before(const direction *w, float *before) {
         }
 }
 
-/* Adds the gradients of weights and biases, given those of the gates. */
+/* Adds the gradients of weights and biases. The gradients of the gates must be known. */
 static attn_status weights_back(const direction *w, attn_pass *pass, attn_error *err) {
     const size_t rows = w->B * w->T, gates = 4 * w->H;
     const attn_lstm_cell *cell = w->cell;
@@ -406,9 +406,9 @@ static void count_backward(const attn_lstm *layer, size_t B, size_t T, size_t l,
         if (B <= FEW_ROWS && T >= FEW_STEPS)
             attn_cost_floats(cost,
                              (double)attn_layers_panel_floats(4 * layer->hidden, layer->hidden));
-        attn_cost_floats(cost, (double)B * H); /* dh */
-        attn_cost_floats(cost, (double)B * H); /* dc */
-        attn_cost_floats(cost, n * H);         /* the states before each time */
+        attn_cost_floats(cost, (double)B * H); /* array dh */
+        attn_cost_floats(cost, (double)B * H); /* array dc */
+        attn_cost_floats(cost, n * H);         /* copy of the states before each time */
     }
 }
 
@@ -419,7 +419,7 @@ void attn_lstm_cost(const attn_lstm *layer, size_t B, size_t T, const attn_pass_
     if (!use->ready)
         attn_lstm_pack_cost(layer, B, cost);
     for (size_t l = 0; l < layer->layers; l++) {
-        if (l) /* the outputs of the layer before, and their copy after dropout */
+        if (l) /* the outputs of the layer below, and their copy after dropout */
             for (int i = 0; i < 1 + use->drops; i++)
                 attn_cost_floats(cost, n * D * H);
         for (size_t d = 0; d < directions(layer); d++) {

@@ -1,5 +1,5 @@
 /* Copies tensors into a parameter set. A map of names says which tensor fills which parameter.
- * Tensors and parameters are seen as matrices [rows, columns]: the rows are the first axis, the
+ * Tensors and parameters count as matrices [rows, columns]: the rows are the first axis, the
  * columns all other axes together. A transposed tensor is [columns, rows]. */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@ typedef struct copied {
     const attn_tensor *from;
     size_t to_row, from_row; /* index of the first row in the parameter, and in the tensor */
     size_t rows, columns;    /* number of rows and columns that are copied */
-    size_t stride, step;     /* distance of columns and of rows in the tensor, in elements */
+    /* distance between columns, and between rows, in the tensor, in elements */
+    size_t stride, step;
 } copied;
 
 /* Translates the name of a tensor by a row of the map, and writes the parameter's name to `ours`.

@@ -6,15 +6,15 @@
 #include "kernels/gemm.h"
 #include "layers/layers.h"
 
-/* A tile of a matrix has at most ROWS rows and DEPTH columns, whole blocks of every format. A group
- * of paired rows has at most WIDEST, the largest width of a head. */
+/* A tile of a matrix has at most ROWS rows and DEPTH columns, which are whole blocks in every
+ * format. A group of paired rows has at most WIDEST rows, the largest width of a head. */
 enum { ROWS = 128, DEPTH = ATTN_BLOCK_MOST, WIDEST = 4096 };
 
 size_t attn_weight_row_bytes(const attn_block_format *format, size_t width) {
     return width / format->values * format->bytes;
 }
 
-/* Returns the number of row r among the rows of the file. */
+/* Returns the number that row r has in the file. */
 static size_t stored_row(const attn_weight_view *v, size_t r) {
     if (!v->group)
         return r;
@@ -27,7 +27,7 @@ static const char *row_of(const attn_weight_view *v, size_t r, size_t width) {
 }
 
 /* Widens columns [at, at + n) of row r. The stored matrix of a transposed view is [width, stride],
- * so that a row is one of its columns. */
+ * so a row of the model is one of its columns. */
 static void widen_part(float *to, const attn_weight_view *v, size_t r, size_t width, size_t at,
                        size_t n) {
     const attn_block_format *f = v->format;
@@ -51,7 +51,8 @@ void attn_weight_row(float *to, const attn_weight *weight, size_t r, size_t widt
     attn_weight_part(to, weight, r, width, 0, width);
 }
 
-/* Returns the matrix of a view whose rows are aligned floats in the order of the model, or NULL. */
+/* Returns the matrix of a view if its rows are aligned floats in the order of the model, else
+ * NULL. */
 static const float *floats_of(const attn_weight_view *v) {
     const bool plain = v->format->dtype == ATTN_F32 && !v->format->split && !v->group;
     return plain && (uintptr_t)v->data % sizeof(float) == 0 ? v->data : NULL;
@@ -79,8 +80,8 @@ static void multiply_tiles(float *y, const float *x, const attn_weight_view *v, 
     }
 }
 
-/* Moves the columns of y [rows, out] from the order that paired rows have in the file to that of the
- * model, or back. */
+/* Reorders the columns of y [rows, out]: from the order of paired rows in the file to the order of
+ * the model, or back. */
 static void reorder(float *y, size_t rows, const attn_weight_view *v, size_t out, bool back) {
     float was[WIDEST];
     const size_t half = v->group / 2;
@@ -97,7 +98,8 @@ static void reorder(float *y, size_t rows, const attn_weight_view *v, size_t out
     }
 }
 
-/* Computes the product by the rows that follow one another in the file: all, or those of a group. */
+/* Computes the product for runs of rows that follow each other in the file: all rows, or the rows
+ * of each group. */
 static void multiply_blocks(float *y, const float *x, size_t rows, const attn_weight_view *v,
                             size_t in, size_t out, float beta) {
     const size_t run = v->group < v->group_stride ? v->group : out;

@@ -1,4 +1,5 @@
-/* Finds added tokens in a text: from left to right, at each place the longest one. */
+/* Finds added tokens in a text: searches from left to right, and takes the longest token at each
+ * place. */
 #include "tokens/character.h"
 #include "tokens/pipeline.h"
 
@@ -21,7 +22,7 @@ static const attn_prefix *longest_at(const attn_prefixes *set, const char *text,
     return longest;
 }
 
-/* A set of added tokens and where it belongs to. */
+/* A set of added tokens, and the pipeline that has them. */
 typedef struct finder {
     const attn_pipeline *pipeline;
     const attn_prefixes *set;
@@ -49,7 +50,7 @@ static bool find_in(attn_aligned *a, size_t shift, size_t stop, const void *with
         while (token->right && classes_behind(text, size, end, &more) & ATTN_IS_WORD_SPACE)
             end += more;
         if (begin < passed)
-            begin = passed; /* the token before has taken its beginning as white space */
+            begin = passed; /* the token before has taken this white space */
         if (!attn_aligned_piece(a, shift + passed, shift + begin, -1) ||
             !attn_aligned_piece(a, shift + begin, shift + end, token->id))
             return false;

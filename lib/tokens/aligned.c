@@ -1,4 +1,4 @@
-/* Texts with origins and pieces. */
+/* Texts in which each byte has an origin, and which are divided into pieces. */
 #include <string.h>
 
 #include "tokens/aligned.h"

@@ -1,6 +1,7 @@
-/* Byte-pair encoding (Sennrich, Haddow and Birch 2016) by ranked merges: of the neighbours in a
- * word the pair with the lowest rank becomes one symbol, of equal ranks the first pair, until no
- * pair has a merge. A heap of pairs makes this n log n for a word of n symbols. */
+/* Byte-pair encoding (Sennrich, Haddow and Birch 2016) by ranked merges. Of all pairs of neighbours
+ * in a word, the pair with the lowest rank becomes one symbol; of pairs with equal ranks, the
+ * first. This goes on until no pair has a merge. With a heap of pairs, it takes n log n steps for a
+ * word of n symbols. */
 #include "tokens/character.h"
 #include "tokens/pipeline.h"
 #include "json/json_scan.h"
@@ -9,11 +10,11 @@ typedef struct symbol {
     size_t begin, end;
     int32_t id;
     uint32_t before, after; /* neighbours; NONE at the ends */
-    bool gone;              /* it is part of the symbol before it */
+    bool gone;              /* the symbol has become part of the symbol before it */
 } symbol;
 
 typedef struct candidate {
-    uint32_t rank, left; /* the merge, and its left symbol */
+    uint32_t rank, left; /* rank of the merge, and index of its left symbol */
 } candidate;
 
 enum { NONE = UINT32_MAX };
@@ -55,7 +56,7 @@ static candidate pop(word *w) {
 
 /* --- merging --- */
 
-/* Pushes the pair of the symbol `left` and the one behind it, if it has a merge. */
+/* Pushes the pair of symbol `left` and the symbol behind it, if the pair has a merge. */
 static void offer(word *w, uint32_t left) {
     const attn_merges *m = w->t->merges;
     if (left == NONE || w->symbols[left].after == NONE)
@@ -77,7 +78,7 @@ static void merge_all(word *w) {
             continue;
         symbol *right = &w->symbols[left->after];
         if (left->id != merges[c.rank].left || right->id != merges[c.rank].right)
-            continue; /* one of the two has been merged since */
+            continue; /* one of the two symbols has been merged since the pair was pushed */
         left->id = merges[c.rank].made;
         left->end = right->end;
         left->after = right->after;
@@ -109,7 +110,7 @@ static bool add_bytes(word *w, const char *text, size_t begin, size_t n) {
     return true;
 }
 
-/* Adds an unknown unit, or makes the unknown one before it longer. */
+/* Adds an unknown unit, or extends the unknown unit before it. */
 static void add_unknown(word *w, size_t begin, size_t end, bool *after_unknown) {
     const attn_pipeline *p = w->t->pipeline;
     if (p->unknown < 0)
@@ -138,7 +139,7 @@ static void add_symbols(word *w, const char *text, size_t size) {
     }
 }
 
-/* Returns the token that is the whole word; -1: none. */
+/* Returns the token that is the whole word; -1: there is none. */
 static int32_t whole(const attn_tokenizer *t, const char *text, size_t size, attn_arena *arena) {
     if (!t->pipeline->pairs.of_bytes)
         return attn_tokenizer_find(t, text, size);
@@ -163,7 +164,7 @@ bool attn_pairs_divide(const attn_tokenizer *t, const char *text, size_t size,
     const attn_arena_mark mark = attn_arena_here(found->arena);
     word w = {.t = t,
               .symbols = attn_arena_array(found->arena, size, sizeof(symbol)),
-              /* a merge removes a symbol and offers at most two pairs */
+              /* a merge removes a symbol and pushes at most two pairs, so 3 n pairs are enough */
               .heap = attn_arena_array(found->arena, size, 3 * sizeof(candidate))};
     if (!w.symbols || !w.heap)
         return false;

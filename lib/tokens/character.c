@@ -1,12 +1,12 @@
 /* Looks up the classes and the lower case of characters by binary search. */
 #include "tokens/character.h"
 
-/* First character of a run << 16 | classes of its characters. */
+/* Each number is the first character of a run << 16 | the classes of its characters. */
 static const uint64_t runs[] = {
 #include "tokens/character_classes.inc"
 };
 
-/* The same of the first 128 characters, which are looked up most often. */
+/* The classes of the first 128 characters, which are looked up most often. */
 static const uint16_t ascii[128] = {
 #include "tokens/ascii_classes.inc"
 };

@@ -1,7 +1,7 @@
-/* Rewrites texts by the characters map of SentencePiece as the reference of tokenizer.json does it:
- * a grapheme of less than six bytes is looked up as a whole, and else each of its characters is.
- * What is found is the shortest beginning that the trie has, and it stands for all that was looked
- * up. */
+/* Rewrites texts by the characters map of SentencePiece, in the way of the reference of
+ * tokenizer.json. A grapheme of less than six bytes is looked up as a whole; if that fails, or if
+ * the grapheme is longer, each of its characters is looked up. A lookup finds the shortest prefix
+ * that is in the trie. Its replacement takes the place of all bytes that were looked up. */
 #include "tokens/charsmap.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "tokens/steps.h"
 #include "tokens/words.h"
 
-enum { MOST_OF_GRAPHEME = 5 /* bytes that are looked up as a whole */ };
+enum { MOST_OF_GRAPHEME = 5 /* largest size of a grapheme that is looked up as a whole */ };
 
 static attn_status fail(attn_error *err, const char *text) {
     return attn_fail(err, ATTN_EVALUE, "precompiled_charsmap", "%s", text);
@@ -49,13 +49,13 @@ attn_status attn_charsmap_read(const char *base64, size_t n, attn_arena *arena, 
 
 /* --- the trie --- */
 
-/* Bits of a unit: 31 and 0 to 7 label, 8 has a leaf, 9 the offset is large, 10 to 30 offset. A
- * leaf has its value in bits 0 to 30. */
+/* Bits of a unit: 0 to 7 and 31 are the label, 8 is set if there is a leaf, 9 if the offset is
+ * large, and 10 to 30 are the offset. A leaf has its value in bits 0 to 30. */
 static size_t offset_of(uint32_t unit) {
     return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* Returns the text for n bytes; NULL: the map has none. */
+/* Returns the replacement for n bytes; NULL: the map has none. */
 static const char *look_up(const attn_charsmap *map, const char *text, size_t n) {
     size_t at = offset_of(map->units[0]);
     for (size_t i = 0; i < n && text[i]; i++) {
@@ -81,7 +81,7 @@ typedef struct list {
     size_t count;
 } list;
 
-/* Appends `made` in place of `old` characters. */
+/* Appends the characters of `made`, which replace `old` characters. */
 static void replace(list *l, size_t old, const char *made) {
     size_t count = 0, n;
     for (; *made; made += n, count++)
@@ -113,7 +113,8 @@ static size_t grapheme_end(const char *text, size_t size, size_t at) {
     return at;
 }
 
-/* What a text becomes is at most as long as what this writes; `items` NULL counts. */
+/* Rewrites a text into `l`. Returns an upper bound of the number of characters; if `l` is NULL, it
+ * only counts. */
 static size_t rewrite_text(const attn_charsmap *map, const char *text, size_t size, list *l) {
     size_t count = 0;
     for (size_t at = 0, end, n; at < size; at = end) {

@@ -1,5 +1,5 @@
 /* The characters map of SentencePiece (Kudo and Richardson 2018): a trie of texts (a double array,
- * as in Darts-clone) and the text that takes the place of each. */
+ * as in Darts-clone), and the replacement of each text. */
 #ifndef ATTN_CHARSMAP_H
 #define ATTN_CHARSMAP_H
 
@@ -7,10 +7,10 @@
 #include "attn/status.h"
 
 typedef struct attn_charsmap {
-    const uint32_t *units; /* [count] of the trie */
+    const uint32_t *units; /* [count] units of the trie */
     size_t count;
-    const char *texts; /* UTF-8, each ends with a NUL */
-    size_t size;       /* of `texts` */
+    const char *texts; /* the replacements in UTF-8, each with a NUL at its end */
+    size_t size;       /* bytes of `texts` */
 } attn_charsmap;
 
 /* Reads a precompiled map from n characters of base64; its memory is in the arena. Errors:

@@ -1,5 +1,5 @@
-/* Decodes ids with the tokenizer of a known model: a list of texts of tokens, which decoders
- * rewrite and which is then joined. */
+/* Decodes ids with the tokenizer of a known model: makes a list of the texts of tokens, rewrites it
+ * with the decoders, and joins it. */
 #include <string.h>
 
 #include "tokens/character.h"
@@ -16,7 +16,7 @@ static bool equals(const char *text, size_t size, const attn_string *x) {
     return size >= x->size && !memcmp(text, x->text, x->size);
 }
 
-/* Joins the list to one text. NULL: no memory. */
+/* Joins the list to one text. NULL: out of memory. */
 static char *join(const attn_string *list, size_t count, size_t *size, attn_arena *arena) {
     size_t total = 0;
     for (size_t i = 0; i < count; i++)
@@ -36,9 +36,9 @@ static char *join(const attn_string *list, size_t count, size_t *size, attn_aren
 
 /* --- bytes --- */
 
-/* Returns the length of the bytes that could begin a character but do not, or that no character
- * has: one U+FFFD takes their place (Unicode, "substitution of maximal subparts"). *open: the text
- * ends within a character. */
+/* Returns the number of bytes that one U+FFFD replaces: an incomplete character, or a byte that no
+ * character has (Unicode, "substitution of maximal subparts"). *open: the text ends within a
+ * character. */
 static size_t broken(const unsigned char *t, size_t size, bool *open) {
     const unsigned char first = t[0];
     const size_t whole = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
@@ -56,8 +56,8 @@ static size_t broken(const unsigned char *t, size_t size, bool *open) {
     return n;
 }
 
-/* Makes UTF-8 of any bytes. `open`: what may begin a character at the end is left out. NULL: no
- * memory. */
+/* Makes UTF-8 from any bytes. If `open`, an incomplete character at the end is left out. NULL: out
+ * of memory. */
 static char *repair(const char *bytes, size_t size, bool open, size_t *made, attn_arena *arena) {
     size_t room;
     char *text =
@@ -84,8 +84,8 @@ static char *repair(const char *bytes, size_t size, bool open, size_t *made, att
     return text;
 }
 
-/* Writes the bytes that the characters of a token stand for; of a token with another character,
- * its text. Returns how many. */
+/* Writes the bytes that the characters of a token stand for. If one of the characters stands for no
+ * byte, writes the text of the token. Returns the number of bytes. */
 static size_t bytes_of(const attn_string *token, char *out) {
     size_t count = 0, n;
     for (size_t at = 0; at < token->size; at += n) {
@@ -115,7 +115,7 @@ bool attn_decode_bytes(const attn_decoder *d, attn_string *list, size_t *count, 
     return true;
 }
 
-/* Returns the byte that a token such as "<0x0A>" stands for; -1: none. */
+/* Returns the byte that a token such as "<0x0A>" stands for; -1: it stands for none. */
 static int fallback_byte(const attn_string *token) {
     static const char digits[] = "0123456789abcdef";
     int value = 0;
@@ -131,7 +131,8 @@ static int fallback_byte(const attn_string *token) {
     return value;
 }
 
-/* Makes one text of a run of tokens of bytes: a U+FFFD for each, unless they are UTF-8. */
+/* Makes one text from consecutive tokens of bytes. If the bytes are not UTF-8, each becomes a
+ * U+FFFD. */
 static bool put_run(const attn_string *run, size_t count, attn_string *out, attn_arena *arena) {
     char *text = attn_arena_array(arena, count, 3);
     size_t at = 0, n;
@@ -159,7 +160,7 @@ bool attn_decode_fallback(const attn_decoder *d, attn_string *list, size_t *coun
             continue;
         }
         if (open && end == *count)
-            break; /* more bytes may follow */
+            break; /* more bytes may follow, so the run is not complete */
         if (!put_run(list + i, end - i, &list[kept++], arena))
             return false;
     }
@@ -169,7 +170,7 @@ bool attn_decode_fallback(const attn_decoder *d, attn_string *list, size_t *coun
 
 /* --- texts --- */
 
-/* Returns `text` with `with` in the place of each `find`. {NULL}: no memory. */
+/* Replaces each `find` in `text` by `with`. The text of the result is NULL if memory runs out. */
 static attn_string replaced(attn_string text, attn_string find, attn_string with,
                             attn_arena *arena) {
     size_t count = 0, room, at = 0;
@@ -220,7 +221,8 @@ bool attn_decode_suffix(const attn_decoder *d, attn_string *list, size_t *count,
     return true;
 }
 
-/* What the decoder of BERT writes of blanks before punctuation and of shortened words. */
+/* Returns the text after the rules of BERT's decoder: no blanks before punctuation and shortened
+ * words. */
 static attn_string cleaned(attn_string text, attn_arena *arena) {
     static const char *const rules[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
                                            {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
@@ -303,10 +305,10 @@ const char *attn_pipeline_decode(const attn_tokenizer *t, const int32_t *ids, si
     size_t kept = 0, size;
     for (size_t i = 0; list && i < count; i++) {
         if (!attn_tokenizer_token(t, ids[i]))
-            continue; /* models may have more ids than their tokenizer */
+            continue; /* skip this id: a model may have more ids than its tokenizer */
         const attn_added *added = attn_added_of(p, ids[i]);
         if (added && added->special && !strcmp(added->match, t->entries[ids[i]].word))
-            continue; /* the reference looks the text that it decodes to up among special tokens */
+            continue; /* the reference looks up the decoded text among special tokens */
         if (kept && p->joins_with_blanks)
             list[kept++] = part(" ", 1);
         list[kept++] = added ? part(added->match, added->match_size)

@@ -10,7 +10,8 @@
 
 /* --- words --- */
 
-/* Where a word was divided before; slots are found by its hash, and a newer word takes the slot. */
+/* A word that was divided before. A word has its slot by its hash, and a newer word takes over the
+ * slot. */
 typedef struct seen {
     size_t begin, size;  /* bytes of the aligned text; size 0: the slot is free */
     size_t first, count; /* its tokens */
@@ -18,10 +19,10 @@ typedef struct seen {
 
 typedef struct cache {
     seen *slots;
-    size_t slot_count; /* a power of two */
+    size_t slot_count; /* number of slots, a power of two */
 } cache;
 
-enum { MOST_SLOTS = 1 << 14, MOST_OF_WORD = 64 /* bytes of words that are kept */ };
+enum { MOST_SLOTS = 1 << 14, MOST_OF_WORD = 64 /* bytes of a word that is kept */ };
 
 static bool divide(const attn_tokenizer *t, const char *word, size_t size, attn_found_list *found) {
     switch (t->kind) {
@@ -121,8 +122,8 @@ static size_t blanks_behind(const char *text, size_t size) {
     return count;
 }
 
-/* Takes the blanks that the text of a token has at its ends out of its byte range, as many
- * characters of the original as there are blanks. */
+/* Removes the blanks at both ends of a token's text from its byte range: as many characters of the
+ * original text as there are blanks. */
 static void trim(const attn_pipeline *p, const char *original, bool first, const char *text,
                  size_t size, attn_token *token) {
     size_t before = blanks_before(text, size), behind = blanks_behind(text, size), n;
@@ -180,7 +181,7 @@ static void write_tokens(const attn_tokenizer *t, const encoded *e, const char *
     }
 }
 
-/* A template that has no tokens of its own. */
+/* The template of a tokenizer without special tokens. */
 static const attn_template_item bare[] = {{ATTN_PART_FIRST, 0, 0}, {ATTN_PART_SECOND, 0, 1}};
 
 attn_status attn_pipeline_encode(const attn_tokenizer *t, const attn_string texts[2],

@@ -8,7 +8,7 @@ static const char MODEL[] = "model";
 
 /* --- vocabularies --- */
 
-/* Reads {"token": id, …}: each id from 0 on once. */
+/* Reads {"token": id, …}. The ids must be 0, 1, …, each once. */
 static attn_status read_vocabulary(const attn_json_reader *r, attn_json *model) {
     const attn_json *vocab = attn_json_member(model, "vocab");
     if (!vocab || vocab->kind != ATTN_JSON_OBJECT)
@@ -96,7 +96,7 @@ static attn_status read_merges(const attn_json_reader *r, attn_json *model) {
 
 /* --- options --- */
 
-/* Reads the token of what is unknown; missing or null: there is none. */
+/* Reads the token for unknown text. If the member is missing or null, there is none. */
 static attn_status read_unknown(const attn_json_reader *r, attn_json *model) {
     attn_string unknown = {NULL, 0};
     ATTN_TRY(attn_member_text(r, model, MODEL, "unk_token", false, &unknown));
@@ -109,7 +109,7 @@ static attn_status read_unknown(const attn_json_reader *r, attn_json *model) {
                            "the vocabulary lacks this token: %.60s", unknown.text);
 }
 
-/* Fails unless an option that this library lacks has the value that does nothing. */
+/* Checks that an option which this library lacks has the value that changes nothing. */
 static attn_status read_idle(const attn_json_reader *r, attn_json *model, const char *key) {
     const attn_json *x = attn_json_member(model, key);
     const bool idle = !x || (x->kind == ATTN_JSON_STRING && !*x->text) ||

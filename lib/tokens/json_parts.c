@@ -1,5 +1,5 @@
-/* Reads what a tokenizer.json says of finished tokens: the template around a text (the
- * post-processor), and the decoders. */
+/* Reads the parts of a tokenizer.json that come after the division into tokens: the template around
+ * a text (the post-processor), and the decoders. */
 #include <string.h>
 
 #include "base/try.h"
@@ -41,8 +41,8 @@ static attn_status set_template(const attn_json_reader *r, attn_template *to,
     return ATTN_OK;
 }
 
-/* BERT: [CLS] A [SEP] and [CLS] A [SEP] B [SEP]. RoBERTa has two [SEP] between the texts, and all is
- * segment 0. */
+/* Makes the template of BERT, [CLS] A [SEP] and [CLS] A [SEP] B [SEP], or that of RoBERTa, which
+ * has two [SEP] between the texts and only segment 0. */
 static attn_status read_bert(const attn_json_reader *r, attn_json *x, bool roberta) {
     attn_pipeline *p = r->t->pipeline;
     int32_t sep = 0, cls = 0;
@@ -78,8 +78,8 @@ static attn_status read_trim(const attn_json_reader *r, attn_json *x, bool regex
     return ATTN_OK;
 }
 
-/* Returns how many tokens a piece of a template stands for, and stores their ids; -1: it is none of
- * the special tokens. */
+/* Returns how many tokens a piece of a template stands for, and stores their ids. -1: the piece is
+ * not a special token. */
 static int64_t special_ids(attn_json *specials, const char *name, const attn_json **ids) {
     attn_json *x =
         specials && specials->kind == ATTN_JSON_OBJECT ? attn_json_member(specials, name) : NULL;
@@ -121,7 +121,7 @@ static attn_status read_piece(const attn_json_reader *r, attn_json *x, attn_json
     return ATTN_OK;
 }
 
-/* Returns how many items a list of pieces has at most. */
+/* Returns an upper bound of the number of items in a list of pieces. */
 static size_t most_items(const attn_json *pieces, attn_json *specials) {
     size_t most = 1;
     for (const attn_json *x = specials ? specials->first : NULL; x; x = x->next)

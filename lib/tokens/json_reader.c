@@ -78,8 +78,9 @@ static attn_status read_component(const attn_json_reader *r, attn_json *x, const
     const attn_json *list = attn_json_member(x, of);
     if (!list || list->kind != ATTN_JSON_LIST)
         return attn_member_wrong(r, member, of, "a list", list);
+    /* Recursion is safe, since the depth of the tree is limited. */
     for (attn_json *child = list->first; child; child = child->next)
-        ATTN_TRY(read_component(r, child, member, of, read, to)); /* the tree's depth is limited */
+        ATTN_TRY(read_component(r, child, member, of, read, to));
     return attn_members_known(r, x, member);
 }
 

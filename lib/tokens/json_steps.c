@@ -5,7 +5,7 @@
 #include "tokens/character.h"
 #include "tokens/json_reader.h"
 
-/* The list that a component is added to. */
+/* The list to which a component is added. */
 typedef struct list {
     const char *member; /* "normalizer" or "pre_tokenizer" */
     attn_step *steps;
@@ -180,8 +180,8 @@ static attn_status read_behaviour(const attn_json_reader *r, attn_json *x, const
 static attn_status read_byte_level(const attn_json_reader *r, attn_json *x, list *l) {
     bool prefix = true, trim = true, regex = true;
     ATTN_TRY(attn_member_bool(r, x, l->member, "add_prefix_space", true, &prefix));
-    ATTN_TRY(
-        attn_member_bool(r, x, l->member, "trim_offsets", true, &trim)); /* says nothing here */
+    /* trim_offsets has no effect in a splitter. */
+    ATTN_TRY(attn_member_bool(r, x, l->member, "trim_offsets", true, &trim));
     ATTN_TRY(attn_member_bool(r, x, l->member, "use_regex", false, &regex));
     if (r->t->kind != ATTN_TOKENS_BYTE_PAIRS)
         return refuse(r, l, "ByteLevel with a model that is not BPE");
@@ -202,7 +202,7 @@ static attn_status read_metaspace(const attn_json_reader *r, attn_json *x, list 
     bool split = true, prefix = true;
     ATTN_TRY(read_literal(r, x, l, "replacement", &step.with, &step.with_size));
     ATTN_TRY(
-        attn_member_text(r, x, l->member, "str_rep", false, &same)); /* the reference skips it */
+        attn_member_text(r, x, l->member, "str_rep", false, &same)); /* the reference ignores it */
     ATTN_TRY(attn_member_text(r, x, l->member, "prepend_scheme", false, &scheme));
     ATTN_TRY(attn_member_bool(r, x, l->member, "split", false, &split));
     ATTN_TRY(attn_member_bool(r, x, l->member, "add_prefix_space", false, &prefix));

@@ -1,17 +1,18 @@
-/* Normalisers of texts, but for Unicode's forms (unicode_forms.c) and the characters map of
- * SentencePiece (charsmap.c). */
+/* Normalisers of texts. Unicode's forms (unicode_forms.c) and the characters map of SentencePiece
+ * (charsmap.c) have files of their own. */
 #include <string.h>
 
 #include "tokens/character.h"
 #include "tokens/steps.h"
 
-/* Runs the body for each character `c`, of n bytes, at byte `at` of a piece. */
+/* Runs the body for each character of a piece. `c` is the character, n its size in bytes, and `at`
+ * its first byte. */
 #define EACH_CHARACTER(from, piece)                                                                \
     size_t at = (piece)->begin, n;                                                                 \
     for (int32_t c; at < (piece)->end && (c = attn_character_read((from)->text + at, &n), true);   \
          at += n)
 
-/* Makes 0 (the character disappears) or another character of each character. */
+/* A character_map returns the character that replaces a character, or 0 to remove it. */
 typedef int32_t character_map(int32_t c, unsigned classes);
 typedef struct mapping {
     character_map *map;
@@ -60,7 +61,8 @@ static bool is_any_of(int32_t c, const int32_t (*ranges)[2], size_t count) {
     return false;
 }
 
-/* What the machine translation rules of SentencePiece make of control characters and blanks. */
+/* The rules of SentencePiece for machine translation: they remove control characters and replace
+ * blanks. */
 static int32_t nmt(int32_t c, unsigned classes) {
     static const int32_t dropped[][2] = {{1, 8},       {0xb, 0xb},   {0xe, 0x1f},
                                          {0x7f, 0x7f}, {0x8f, 0x8f}, {0x9f, 0x9f}};
@@ -80,7 +82,8 @@ bool attn_step_nmt(const attn_step *step, attn_aligned *a) {
 
 static bool rewrite_apart(attn_aligned *to, const attn_aligned *from, const attn_piece *piece,
                           const void *with) {
-    /* BERT's own list: it begins the fifth block at 2B920 and ends with the compatibility ones. */
+    /* BERT's own list: its fifth block begins at 2B920, and the last blocks are the compatibility
+     * ideographs. */
     static const int32_t cjk[][2] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df},
                                      {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf},
                                      {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
@@ -104,7 +107,7 @@ static bool rewrite_lower(attn_aligned *to, const attn_aligned *from, const attn
                           const void *with) {
     (void)with;
     EACH_CHARACTER(from, piece) {
-        /* the only character whose lower case is two: I with a dot */
+        /* I with a dot is the only character whose lower case is two characters */
         const bool dotted = c == 0x130;
         if (!attn_aligned_put(to, dotted ? 'i' : attn_character_lower(c), from->origins[at]) ||
             (dotted && !attn_aligned_put(to, 0x307, from->origins[at])))

@@ -1,4 +1,4 @@
-/* Makes pipelines: what the readers of different files share. */
+/* Functions that make pipelines. The readers of different files share them. */
 #include "tokens/pipeline.h"
 
 #include <stdio.h>
@@ -35,8 +35,8 @@ int attn_character_byte(int32_t c) {
 
 /* --- making --- */
 
-/* Bytes of a pipeline without its vocabulary and merges. Those of known models have a tenth of it;
- * normalisers that double a text again and again stop here. */
+/* Largest size of a pipeline without its vocabulary and merges. Known models need a tenth of it.
+ * The limit stops normalisers that double a text again and again. */
 enum { MOST_OF_PIPELINE = 1 << 28 };
 
 attn_tokenizer *attn_pipeline_new(attn_tokenizer_kind kind) {
@@ -78,7 +78,7 @@ attn_status attn_pipeline_token(attn_tokenizer *t, const char *text, size_t size
     return ATTN_OK;
 }
 
-/* Finds the token that two tokens make. Returns -1 if there is none. */
+/* Returns the token whose text is the texts of two tokens joined; -1: there is none. */
 static int32_t joined(const attn_tokenizer *t, const attn_string pair[2], char *name) {
     memcpy(name, pair[0].text, pair[0].size);
     memcpy(name + pair[0].size, pair[1].text, pair[1].size);
@@ -134,7 +134,7 @@ static void find_bytes(attn_tokenizer *t) {
     }
 }
 
-/* Sets what is found of an added token: its text, or what the normalisers make of it. */
+/* Sets the text by which an added token is found: its own text, or its text after normalisation. */
 static attn_status set_match(attn_tokenizer *t, attn_added *added, bool raw, attn_error *err) {
     const attn_pipeline *p = t->pipeline;
     const attn_entry *entry = &t->entries[added->id];

@@ -10,37 +10,37 @@
 #include "tokens/steps.h"
 #include "tokens/tokenizer.h"
 
-/* A token that is found in the text before words are. */
+/* A token that is found in a text before the text is divided into words. */
 typedef struct attn_added {
     int32_t id;
-    bool single_word;  /* not beside a letter or a digit */
-    bool left, right;  /* it takes the white space on this side with it */
+    bool single_word;  /* found only if no letter or digit stands beside it */
+    bool left, right;  /* the token includes the white space on this side */
     bool special;      /* decoding leaves it out */
-    const char *match; /* what is found in the text; decoding writes it */
+    const char *match; /* the text that is found; decoding writes it */
     size_t match_size;
 } attn_added;
 
 typedef struct attn_byte_pairs {
-    bool of_bytes;      /* words are bytes, and a token's text has a character for each byte */
+    bool of_bytes;      /* symbols are bytes, and a token's text has one character for each byte */
     bool whole_first;   /* a word that is a token is that token, whatever the merges say */
-    bool byte_fallback; /* characters without a token are the tokens of their bytes */
+    bool byte_fallback; /* a character without a token becomes the tokens of its bytes */
     bool fuse_unknown;
 } attn_byte_pairs;
 
 typedef struct attn_wordpiece {
-    const char *prefix; /* of tokens that do not begin a word */
+    const char *prefix; /* prefix of tokens that do not begin a word */
     size_t prefix_size;
-    size_t most; /* characters of a word; longer ones are unknown */
+    size_t most; /* largest number of characters in a word; longer words are unknown */
 } attn_wordpiece;
 
 typedef struct attn_unigram {
-    attn_prefixes tokens; /* index: the id */
+    attn_prefixes tokens; /* the index of an item is its id */
     const double *scores; /* by id: logarithms of probabilities */
-    double least;         /* of all scores */
+    double least;         /* the smallest score */
     bool byte_fallback;
 } attn_unigram;
 
-/* What stands around one text or around two. */
+/* The items of a template around one text or two texts. */
 typedef enum attn_template_part {
     ATTN_PART_TOKEN = 0,
     ATTN_PART_FIRST,
@@ -48,7 +48,7 @@ typedef enum attn_template_part {
 } attn_template_part;
 typedef struct attn_template_item {
     attn_template_part part;
-    int32_t id; /* of ATTN_PART_TOKEN */
+    int32_t id; /* only for ATTN_PART_TOKEN */
     int32_t segment;
 } attn_template_item;
 typedef struct attn_template {
@@ -56,25 +56,26 @@ typedef struct attn_template {
     size_t count;
 } attn_template;
 
-/* A decoder rewrites a list of texts; what remains is joined. */
+/* A decoder rewrites a list of texts. After the last decoder, the list is joined. */
 typedef struct attn_decoder attn_decoder;
 struct attn_decoder {
     /* Returns false if memory runs out. `open`: more texts may follow. */
     bool (*apply)(const attn_decoder *d, attn_string *list, size_t *count, bool open,
                   attn_arena *arena);
     attn_string find, with;
-    bool drop_first;    /* Metaspace: a mark in the first text is no blank */
-    bool cleanup;       /* WordPiece: no blanks before punctuation */
-    size_t start, stop; /* Strip: how many at each end */
+    bool drop_first;    /* Metaspace: a mark at the beginning of the first text becomes no blank */
+    bool cleanup;       /* WordPiece: removes blanks before punctuation */
+    size_t start, stop; /* Strip: number of characters to remove at each end */
 };
 
 typedef struct attn_pipeline {
-    attn_arena *arena; /* the tokenizer's; holds the pipeline and all that it points to */
+    /* the arena of the tokenizer, which holds the pipeline and all that it points to */
+    attn_arena *arena;
 
     attn_added *added; /* [added_count], by id */
     size_t added_count;
     attn_prefixes raw;        /* added tokens found before normalisation; index into `added` */
-    attn_prefixes normalised; /* those found after it */
+    attn_prefixes normalised; /* added tokens that are found after normalisation */
 
     attn_step *normalisers, *splitters;
     size_t normaliser_count, splitter_count;
@@ -82,8 +83,8 @@ typedef struct attn_pipeline {
     attn_byte_pairs pairs;
     attn_wordpiece wordpiece;
     attn_unigram unigram;
-    size_t longest;     /* bytes of the longest token */
-    int32_t unknown;    /* -1: what is unknown has no token */
+    size_t longest;     /* size in bytes of the longest token */
+    int32_t unknown;    /* id for unknown text; -1: there is none */
     int32_t bytes[256]; /* id of the token of each byte; -1: none */
 
     bool trim;         /* byte ranges leave out blanks at the ends of a token … */
@@ -99,19 +100,19 @@ typedef struct attn_pipeline {
 typedef struct attn_found {
     size_t begin, end; /* bytes of the aligned text */
     int32_t id, word;
-    bool added; /* it was found as an added token */
+    bool added; /* it is an added token */
 } attn_found;
 
 typedef struct attn_found_list {
     attn_arena *arena;
     attn_found *items;
     size_t count, room;
-    int32_t word;  /* of tokens that are added */
-    size_t offset; /* is added to their bytes */
+    int32_t word;  /* word of the tokens that are added to the list */
+    size_t offset; /* number that is added to their byte positions */
 } attn_found_list;
 
-/* Makes room for `more` tokens, so that the next ones need no memory. Both return false if memory
- * runs out. */
+/* attn_found_reserve makes room for `more` tokens, so that adding them needs no memory. Both
+ * functions return false if memory runs out. */
 bool attn_found_reserve(attn_found_list *list, size_t more);
 bool attn_found_add(attn_found_list *list, int32_t id, size_t begin, size_t end);
 
@@ -123,12 +124,13 @@ bool attn_wordpiece_divide(const attn_tokenizer *t, const char *word, size_t siz
 bool attn_unigram_divide(const attn_tokenizer *t, const char *word, size_t size,
                          attn_found_list *found);
 
-/* Makes pieces of the added tokens of one set that an aligned text contains. */
+/* Makes a piece of each added token of one set that occurs in an aligned text. */
 bool attn_added_find(const attn_pipeline *p, const attn_prefixes *set, attn_aligned *a);
 /* Returns the added token with this id; NULL: none. */
 const attn_added *attn_added_of(const attn_pipeline *p, int32_t id);
 
-/* Encode a text, and a second one unless it is NULL (tokens.h); decode. */
+/* attn_pipeline_encode encodes a text, and a second one if its text is not NULL (tokens.h).
+ * attn_pipeline_decode decodes. */
 attn_status attn_pipeline_encode(const attn_tokenizer *t, const attn_string texts[2],
                                  bool with_specials, attn_arena *arena, attn_token **tokens,
                                  size_t *count, attn_error *err);
@@ -153,8 +155,8 @@ bool attn_decode_replace(const attn_decoder *d, attn_string *list, size_t *count
 bool attn_decode_suffix(const attn_decoder *d, attn_string *list, size_t *count, bool open,
                         attn_arena *arena);
 
-/* Byte-level tokens write each byte as a character: visible ones of Latin-1 as they are, the others
- * as U+0100 and on (Radford et al. 2019). */
+/* In byte-level tokens each byte is written as a character: visible characters of Latin-1 stand for
+ * themselves, and the other bytes are U+0100 and on (Radford et al. 2019). */
 int32_t attn_byte_character(unsigned byte);
 int attn_character_byte(int32_t c); /* -1: the character stands for no byte */
 

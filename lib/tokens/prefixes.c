@@ -1,4 +1,4 @@
-/* Finds prefixes by narrowing a range of a sorted list, one byte after the other. */
+/* Finds prefixes by narrowing a range of a sorted list, one byte after another. */
 #include "tokens/prefixes.h"
 
 #include <stdlib.h>
@@ -26,8 +26,8 @@ const attn_prefix *attn_prefixes_sort(attn_prefixes *p, attn_prefix *items, size
     return NULL;
 }
 
-/* Returns the first item of [low, high) whose byte at `depth` is at least `byte`. All of them are
- * longer than that. */
+/* Returns the first item of [low, high) whose byte at `depth` is at least `byte`. All these items
+ * must be longer than `depth`. */
 static size_t bound(const attn_prefixes *p, size_t low, size_t high, size_t depth, unsigned byte) {
     while (low < high) {
         const size_t middle = low + (high - low) / 2;

@@ -1,6 +1,6 @@
-/* Divides pieces at the matches of scanners. A scanner stands for a regular expression: it is tried
- * at each byte that the match before it leaves, so that alternatives, greed and lookahead within a
- * match are all it has to get right. */
+/* Divides pieces at the matches of scanners. A scanner stands for a regular expression. It is tried
+ * at each byte behind the last match, so it only has to handle alternatives, greed and lookahead
+ * within a match. */
 #include <string.h>
 
 #include "tokens/character.h"
@@ -49,7 +49,8 @@ size_t attn_scan_words(const attn_step *step, const char *text, size_t size, siz
            at;
 }
 
-/* 's|'t|'re|'ve|'m|'ll|'d, of any case if `fold`: then a long s (U+017F) is an s, too. */
+/* Matches 's|'t|'re|'ve|'m|'ll|'d, in any case if `fold`; a long s (U+017F) then counts as an s,
+ * too. */
 static size_t contraction(const char *text, size_t size, size_t at, bool fold) {
     static const char *const ends[] = {"s", "t", "re", "ve", "m", "ll", "d"};
     if (text[at] != '\'')
@@ -66,7 +67,7 @@ static size_t contraction(const char *text, size_t size, size_t at, bool fold) {
     return fold && size - at >= 3 && !memcmp(text + at + 1, "\xc5\xbf", 2) ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+: all of a run of spaces but the last one, if something follows. */
+/* Matches \s+(?!\S)|\s+: all spaces of a run, but not the last one if something follows. */
 static size_t spaces(const char *text, size_t size, size_t at) {
     const size_t end = run_end(text, size, at, ATTN_IS_SPACE, false);
     if (end == size || end == at)
@@ -147,7 +148,8 @@ size_t attn_scan_llama3(const attn_step *step, const char *text, size_t size, si
 
 /* --- splitting --- */
 
-/* A match or what lies between two matches. It waits until the next one is known. */
+/* A match, or the text between two matches. It is kept until the next part is known, because they
+ * may be joined. */
 typedef struct part {
     size_t begin, end;
     bool match, there;
@@ -171,7 +173,7 @@ static bool emit(attn_aligned *a, const attn_step *step, const part *last) {
     return !last->there || removed || attn_aligned_piece(a, last->begin, last->end, -1);
 }
 
-/* Adds the next part to the one that waits, or puts it in its place. */
+/* Joins the next part to the part that is kept, or emits the kept part and keeps the next one. */
 static bool add(attn_aligned *a, const attn_step *step, part *last, size_t begin, size_t end,
                 bool found) {
     const bool match = found != step->invert;

@@ -1,6 +1,6 @@
 /* Splits texts into sub-words and joins sub-words to texts. Symbols are tokens of the tokenizer. A
- * unit is a word, or the text between two words unless that is the one blank that decoding writes
- * there anyway. */
+ * unit is a word, or the text between two words. A single blank between words is no unit if
+ * decoding writes it there anyway. */
 #include <stdio.h>
 #include <string.h>
 
@@ -132,8 +132,8 @@ static bool ends_open(const char *name) {
     return n > 2 && !strcmp(name + n - 2, "@@");
 }
 
-/* Returns whether the id belongs to a symbol that is spelt by its name: no special token, no byte,
- * not "</w>" and not "<join>". */
+/* Returns whether the id belongs to a symbol that is spelt by its name: neither a special token nor
+ * a byte, and neither "</w>" nor "<join>". */
 static bool is_spelt(const attn_tokenizer *v, int32_t id) {
     const attn_merges *m = v->merges;
     return id >= 0 && !attn_tokenizer_is_special(v, id) && id != m->word_end && id != m->no_blank &&

@@ -19,7 +19,7 @@ typedef struct pair_count {
 } pair_count;
 
 typedef struct learner {
-    attn_tokenizer *v; /* gets the symbols */
+    attn_tokenizer *v; /* the tokenizer that gets the symbols */
     attn_arena *arena;
     unit *units;
     size_t unit_count;
@@ -37,8 +37,8 @@ static bool put_symbol(attn_tokenizer *v, const char *character, size_t n, bool 
     return true;
 }
 
-/* Adds the symbols of all printable ASCII characters, because characters without a symbol are
- * encoded as bytes, and the counted units may lack some. */
+/* Adds the symbols of all printable ASCII characters, because the counted units may lack some of
+ * them. Characters without a symbol would be encoded as bytes. */
 static bool put_ascii(attn_tokenizer *v) {
     bool made = true;
     int32_t id;

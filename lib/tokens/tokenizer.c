@@ -1,4 +1,4 @@
-/* Calls the functions that encode and decode for the kind of a tokenizer. */
+/* Encodes and decodes by calling the functions for the kind of a tokenizer. */
 #include "base/try.h"
 #include "tokens/pipeline.h"
 

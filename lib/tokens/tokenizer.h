@@ -1,4 +1,4 @@
-/* The struct of a tokenizer: its tokens, and what its kind needs besides. */
+/* The struct of a tokenizer: its tokens, and the data that its kind needs. */
 #ifndef ATTN_TOKENS_TOKENIZER_H
 #define ATTN_TOKENS_TOKENIZER_H
 
@@ -15,7 +15,7 @@ typedef struct attn_merge {
     int32_t left, right, made;
 } attn_merge;
 
-/* The merges in the order in which they are applied, and a hash table that finds a merge by its two
+/* The merges in the order in which they are applied, and a hash table that finds the merge of two
  * symbols. */
 typedef struct attn_merges {
     attn_merge *items; /* [count] */
@@ -26,7 +26,7 @@ typedef struct attn_merges {
     int32_t first_byte;         /* id of "<0x00>"; the other bytes follow */
 } attn_merges;
 
-typedef struct attn_pipeline attn_pipeline; /* pipeline.h */
+typedef struct attn_pipeline attn_pipeline; /* see pipeline.h */
 
 struct attn_tokenizer {
     attn_tokenizer_kind kind;
@@ -38,8 +38,8 @@ struct attn_tokenizer {
     uint32_t *slots; /* [slot_count] 1 + the index in `entries`; 0: free. At least half are free */
     size_t slot_count;
     bool settled;            /* the ids are fixed, and no token can be added */
-    attn_merges *merges;     /* NULL unless the tokens are sub-words or byte pairs */
-    attn_pipeline *pipeline; /* NULL unless it is the tokenizer of a known model */
+    attn_merges *merges;     /* NULL, unless tokens are sub-words or byte pairs */
+    attn_pipeline *pipeline; /* NULL, unless the tokenizer is that of a known model */
     attn_arena *arena;       /* holds the pipeline; NULL without one */
 };
 

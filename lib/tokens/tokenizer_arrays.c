@@ -6,9 +6,9 @@
 #include "tokens/character.h"
 #include "tokens/pipeline.h"
 
-enum { UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 }; /* types of tokens */
+enum { UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 }; /* types of tokens in the file */
 
-/* The patterns by name. */
+/* The patterns that a file can name. */
 static const struct {
     const char *name;
     bool digits; /* each digit is a word */

@@ -1,5 +1,5 @@
-/* Reads a tokenizer.json, the file of PyPI `tokenizers`. What it says and this library does not know
- * is refused by name, so that no text gets other ids than the model was trained with. */
+/* Reads a tokenizer.json, the file of PyPI `tokenizers`. A part that this library does not know is
+ * refused by name, so that no text gets ids other than those of the training. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,13 +1,13 @@
-/* Unicode's normalisation forms (UAX 15), with the origin of each character. utf8proc knows a later
- * version of Unicode than the reference: characters without ATTN_IS_NORMALISED stay as they are.
- * By Unicode's stability policy, what both know is the same in both. */
+/* Unicode's normalisation forms (UAX 15), with the origin of each character. utf8proc has a later
+ * version of Unicode than the reference, so characters without ATTN_IS_NORMALISED do not change. By
+ * Unicode's stability policy, both versions agree on all characters that they have in common. */
 #include <string.h>
 #include <utf8proc.h>
 
 #include "tokens/character.h"
 #include "tokens/steps.h"
 
-enum { MOST = 18 }; /* characters of a decomposition: U+FDFA has this many */
+enum { MOST = 18 }; /* length of the longest decomposition, that of U+FDFA */
 
 static int class_of(int32_t c) {
     return attn_character_classes(c) & ATTN_IS_NORMALISED
@@ -26,7 +26,7 @@ static size_t decompose(int32_t c, bool compatible, int32_t out[MOST]) {
     return n > 0 && n <= MOST ? (size_t)n : 1;
 }
 
-/* Returns the character that two characters compose; 0: none. */
+/* Returns the character into which two characters compose; 0: there is none. */
 static int32_t compose(int32_t left, int32_t right) {
     int32_t pair[2] = {left, right};
     if (!(attn_character_classes(right) & ATTN_IS_NORMALISED))
@@ -36,8 +36,8 @@ static int32_t compose(int32_t left, int32_t right) {
     return n == 1 && attn_character_classes(pair[0]) & ATTN_IS_NORMALISED ? pair[0] : 0;
 }
 
-/* Sorts a run of characters whose class is not 0 by their classes. Equal classes keep their
- * order. `spare` has room for the run. */
+/* Sorts consecutive characters whose combining class is not 0 by their classes. Characters with
+ * equal classes keep their order. `spare` has room for all of them. */
 static void order_run(attn_change *run, size_t count, attn_change *spare) {
     size_t ends[256] = {0};
     bool sorted = true;

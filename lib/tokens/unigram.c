@@ -1,6 +1,6 @@
-/* The unigram model (Kudo 2018): of all divisions of a word into tokens the one whose scores have
- * the largest sum, found by Viterbi's algorithm in float64. A character that is no token costs
- * PENALTY more than the least likely token. */
+/* The unigram model (Kudo 2018): Viterbi's algorithm in float64 finds the division of a word into
+ * tokens whose scores have the largest sum. A character that is no token costs PENALTY more than
+ * the least likely token. */
 #include <string.h>
 
 #include "tokens/character.h"
@@ -11,7 +11,7 @@ static const double PENALTY = 10.0;
 /* The best division that ends at a byte. */
 typedef struct node {
     double score;
-    size_t from; /* where its last token begins; SIZE_MAX: no division ends here */
+    size_t from; /* where the last token of this division begins; SIZE_MAX: no division ends here */
     int32_t id;
 } node;
 
@@ -39,8 +39,8 @@ static void find_best(const attn_tokenizer *t, const char *text, size_t size, no
     }
 }
 
-/* Adds the token of the bytes [begin, end): unknown ones may be a token, or the tokens of their
- * bytes. */
+/* Adds the token of the bytes [begin, end). If they are no token, adds the tokens of the single
+ * bytes or the unknown token. */
 static void add(const attn_tokenizer *t, const char *text, size_t begin, size_t end,
                 attn_found_list *found) {
     const attn_pipeline *p = t->pipeline;
@@ -64,8 +64,8 @@ bool attn_unigram_divide(const attn_tokenizer *t, const char *word, size_t size,
     if (!nodes)
         return false;
     find_best(t, word, size, nodes);
-    /* The way back: `from` becomes the end of the token that begins there. Neighbours that are
-     * unknown become one token. */
+    /* Follows the path backwards: `from` becomes the end of the token that begins there.
+     * Neighbouring unknown tokens become one. */
     size_t next = size;
     for (size_t end = size, begin; end; end = begin) {
         const int32_t id = nodes[end].id;

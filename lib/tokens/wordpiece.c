@@ -1,13 +1,13 @@
 /* WordPiece (Schuster and Nakajima 2012; the greedy form of BERT): a word is divided from its
- * beginning on, each time at the longest token that fits. A word of which a part has no token is
- * unknown as a whole. */
+ * beginning on, and each time the longest token that fits is taken. If a part of a word has no
+ * token, the whole word is unknown. */
 #include <string.h>
 
 #include "tokens/character.h"
 #include "tokens/pipeline.h"
 
-/* Returns the longest token with which text + at begins, and stores its end; -1: none. `name` has
- * room for the prefix and the longest token. */
+/* Returns the longest token that is a prefix of the text from `at` on, and stores its end; -1:
+ * there is none. `name` has room for the prefix and the longest token. */
 static int32_t longest_at(const attn_tokenizer *t, const char *text, size_t size, size_t at,
                           char *name, size_t *end) {
     const attn_pipeline *p = t->pipeline;

@@ -33,8 +33,8 @@ static bool is_blank(int32_t c) {
            (kind >= UTF8PROC_CATEGORY_ZS && kind <= UTF8PROC_CATEGORY_ZP);
 }
 
-/* Returns whether the apostrophe at byte `at` is that of a word "aujourd'hui" that begins at byte
- * `begin`. */
+/* Returns whether the apostrophe at byte `at` belongs to the word "aujourd'hui", which begins at
+ * byte `begin`. */
 static bool joins(const attn_word_cursor *c, size_t begin, size_t at) {
     static const char before[] = "aujourd";
     if (at - begin != sizeof before - 1)
@@ -168,7 +168,7 @@ attn_status attn_words_encode(const attn_tokenizer *t, const char *text, size_t 
 
 const char *attn_words_decode(const attn_tokenizer *t, const int32_t *ids, size_t count, bool open,
                               attn_arena *arena) {
-    (void)open; /* words are whole characters */
+    (void)open; /* not used, since words are whole characters */
     const char **words = attn_arena_zeroed(arena, count + 1, sizeof *words);
     for (size_t i = 0; words && i < count; i++)
         words[i] = t->entries[ids[i]].word;

@@ -1,8 +1,8 @@
 /* CRC32C by the instruction crc32 of SSE4.2. The instruction takes 3 cycles for 8 bytes, but a new
  * one can begin in each cycle, so three lanes of bytes are read at the same time. To join the
- * registers of two lanes, the first register is moved over the bytes of the second lane as if they
- * were zeros, and the second register is added by XOR. Moving over zeros is linear: the result is
- * the XOR of the results for each byte of the register, for which there are tables. */
+ * registers of two lanes, the first register is advanced as if the bytes of the second lane were
+ * zeros, and the second register is added by XOR. Advancing over zeros is linear: the result is the
+ * XOR of the results for each byte of the register, which are in tables. */
 #include <nmmintrin.h>
 #include <pthread.h>
 #include <string.h>
