@@ -356,7 +356,9 @@ def test_values_in_the_cells_of_a_sentence(matrix, sentence):
     view = matrix(run, f"s={site}&h=0")
     names = view.page.locator(".matrix-cols bdi").all_inner_texts()
     assert names[:3] == ["The", "red", "car"]
-    assert view.page.locator(".matrix-rows bdi:visible").count() == 13
+    view.page.get_by_label("pieces joined to words").uncheck()
+    until(view.page, "[...document.querySelectorAll('.matrix-rows bdi')].filter((x) => x.offsetParent).length === 13")
+    view.settle()
     bars = view.page.locator(".matrix-side")
     assert bars.is_visible()
     # There is text in a cell: its pixels have more colours than its ground.

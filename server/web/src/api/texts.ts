@@ -37,8 +37,9 @@ export function tokensOf(run: Run, site: RunSite, side: 'query' | 'key', batch: 
   const text = run.texts[entry(side === 'query' ? site.query_text : site.key_text, batch)];
   if (!text) return noTokens;
   const begin = Math.max(0, entry(side === 'query' ? site.query_start : site.key_start, batch));
-  const part = <T>(list: readonly T[]): T[] =>
-    list.slice(begin, begin + ((side === 'query' ? site.num_queries : site.num_keys) ?? 0));
+  const count = (side === 'query' ? site.num_queries : site.num_keys) ?? 0;
+  const part = <T>(list: T[]): T[] =>
+    begin === 0 && count >= list.length ? list : list.slice(begin, begin + count);
   return {
     tokens: part(text.tokens),
     offsets: text.text != null && text.offsets ? part(toUtf16(text.text, text.offsets)) : null,
@@ -46,5 +47,3 @@ export function tokensOf(run: Run, site: RunSite, side: 'query' | 'key', batch: 
     special: new Set((text.special ?? []).map((i) => i - begin)),
   };
 }
-
-export const nameOf = (at: Tokens, index: number): string => at.tokens?.[index] ?? String(index);

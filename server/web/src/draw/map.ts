@@ -10,7 +10,7 @@ import * as P from './port';
 import { watchSize, type Measured } from './size';
 import { surface, type Surface } from './surface';
 import { Tiles } from './tiles';
-import type { Frame, Labels, Palette, Source, Spot, Values } from './types';
+import type { Frame, Labels, Palette, Pin, Source, Spot, Values } from './types';
 
 export interface MapEvents {
   hover(spot: Spot | null, x: number, y: number): void; // CSS pixels in the plot
@@ -70,7 +70,7 @@ export class MatrixMap {
   private bars = ''; // the colour of the margins
   private surface: Surface;
   private grid: Grid;
-  private spots: { selected: Spot; shown: Spot; pins: readonly number[] } = {
+  private spots: { selected: Spot; shown: Spot; pins: readonly Pin[] } = {
     selected: { q: -1, k: -1 },
     shown: { q: -1, k: -1 },
     pins: [],
@@ -110,6 +110,7 @@ export class MatrixMap {
     selected: HTMLElement;
     box: HTMLElement;
   };
+  private pinned: HTMLElement[] = [];
   private side: HTMLCanvasElement;
   private foot: HTMLCanvasElement;
   private sideName: HTMLElement;
@@ -225,7 +226,7 @@ export class MatrixMap {
     this.redraw();
   }
 
-  mark(selected: Spot, shown: Spot, pins: readonly number[]): void {
+  mark(selected: Spot, shown: Spot, pins: readonly Pin[]): void {
     this.spots = { selected, shown, pins };
     this.redraw(false);
   }
@@ -545,7 +546,7 @@ export class MatrixMap {
         scale: s.y,
         length: this.shownHeight,
         count: this.extent.queries,
-        marked: [selected.q, shown.q, ...pins],
+        marked: [selected.q, shown.q, ...pins.map((pin) => pin.q)],
       },
       this.names.queries,
       'flat',
@@ -603,6 +604,22 @@ export class MatrixMap {
     place(mark, sx, sy, sw, sh);
     if (selected.q < 0 || selected.k < 0 || (selected.q === shown.q && selected.k === shown.k))
       mark.hidden = true;
+    this.drawPins(s);
+  }
+
+  // A letter at the edge for each pinned row.
+  private drawPins(s: P.Scale): void {
+    const { pins } = this.spots;
+    while (this.pinned.length > pins.length) this.pinned.pop()?.remove();
+    while (this.pinned.length < pins.length) this.pinned.push(make('b', 'matrix-pin', this.rows.element));
+    pins.forEach(({ q, letter, colour }, i) => {
+      const element = this.pinned[i] as HTMLElement;
+      const y = (q + 0.5 - this.port.top) * s.y;
+      element.hidden = y < 0 || y > this.shownHeight;
+      element.textContent = letter;
+      element.style.setProperty('--pin', colour);
+      element.style.transform = `translateY(${Math.round(y)}px) translateY(-50%)`;
+    });
   }
 
   private drawMargins(s: P.Scale): void {

@@ -11,7 +11,7 @@ export interface Margin {
   most: number;
 }
 
-// CSS pixels of the bars beside and below a map, as in matrix.css.
+// CSS pixels of the bars beside and below a map, as in map.css.
 const SIDE = 44;
 const FOOT = 38;
 const LEAST = 6; // CSS pixels of the frame in the small picture

@@ -80,6 +80,13 @@ export interface Labels {
   hasNames: boolean;
 }
 
+// A row that is kept in sight, and how it is told from others.
+export interface Pin {
+  q: number;
+  letter: string;
+  colour: string;
+}
+
 export interface Spot {
   q: number;
   k: number;

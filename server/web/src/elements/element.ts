@@ -2,7 +2,7 @@
 import { render, type VNode } from 'preact';
 import columns from '../parts/columns.css';
 import hidden from '../parts/hidden.css';
-import matrix from '../views/matrix.css';
+import map from '../draw/map.css';
 import style from './elements.css';
 import { load, take, type Loaded, type Weights, type Where } from './source';
 
@@ -25,7 +25,7 @@ export interface Selection {
 
 const sheet = (): CSSStyleSheet => {
   const made = new CSSStyleSheet();
-  made.replaceSync(style + columns + matrix + hidden);
+  made.replaceSync(style + columns + map + hidden);
   return made;
 };
 let shared: CSSStyleSheet | null = null;

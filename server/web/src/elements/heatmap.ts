@@ -2,12 +2,13 @@
 // is asked for when the pointer rests on it.
 import { ofHead } from '../api/answers';
 import { colour, css } from '../draw/colours';
+import { hiddenCells, localSource } from '../draw/local';
 import { MatrixMap } from '../draw/map';
 import { ticks } from '../draw/scale';
-import type { Codes, Source, Spot } from '../draw/types';
+import type { Codes, Labels, Source, Spot } from '../draw/types';
 import { digits } from '../parts/digits';
+import { labelsOf } from '../parts/join';
 import { AttnElement } from './element';
-import { isHidden, localSource } from './local';
 import { scaleOf } from './look';
 import { checkHead, describe, get, sized, wordsOf, type Loaded, type Where } from './source';
 
@@ -16,10 +17,8 @@ const inWords = { sqrt: 'square root scale', log: 'logarithmic scale' } as const
 
 const REST = 60; // ms for which the pointer rests before a value is asked for
 
-interface Sized {
+interface Sized extends Pick<Loaded, 'queries' | 'keys' | 'special'> {
   run: string;
-  queries: string[];
-  keys: string[];
   levels: number;
 }
 
@@ -40,8 +39,7 @@ export class AttnHeatmap extends AttnElement {
     this.sized = {
       run: where.run,
       levels: site.tiles.levels.length,
-      queries: wordsOf(run, site, 'query', where.batch).names,
-      keys: wordsOf(run, site, 'key', where.batch).names,
+      ...wordsOf(run, site, where.batch),
     };
     return null;
   }
@@ -65,7 +63,12 @@ export class AttnHeatmap extends AttnElement {
 
   private source(): Source | null {
     const { bend } = scaleOf(this, this.isDark);
-    if (this.loaded) return this.withLegend(localSource(`data ${this.version}`, this.loaded, bend));
+    if (this.loaded) {
+      const [queries, keys] = [this.loaded.queries.length, this.loaded.keys.length];
+      const hides = hiddenCells(queries, keys, this.loaded.hidden);
+      const cells = { queries, keys, weights: this.loaded.weights, hides };
+      return this.withLegend(localSource(`data ${this.version}`, cells, { coding: bend }));
+    }
     const { where, sized: of } = this;
     if (!of || of.run !== where.run) return null;
     const query =
@@ -122,7 +125,7 @@ export class AttnHeatmap extends AttnElement {
 
   private async weight({ q, k }: Spot): Promise<number | null> {
     if (this.loaded)
-      return isHidden(this.loaded, q, k)
+      return this.loaded.hidden.some(([row, from, to]) => row === q && k >= from && k < to)
         ? null
         : (this.loaded.weights[q * this.loaded.keys.length + k] as number);
     const { where } = this;
@@ -137,7 +140,16 @@ export class AttnHeatmap extends AttnElement {
   }
 
   private name(side: 'queries' | 'keys', i: number): string {
-    return (this.loaded ?? this.sized)?.[side][i] ?? String(i);
+    return this.labels(side).name(i);
+  }
+
+  private labels(side: 'queries' | 'keys'): Labels {
+    const of = this.loaded ?? this.sized;
+    const names = of ? labelsOf(of[side], of.special[side]) : [];
+    return {
+      name: (i) => names[i] ?? String(i),
+      hasNames: names.some((name, i) => name !== String(i)),
+    };
   }
 
   // Tells the page of a cell, and the grid what to say.
@@ -244,15 +256,10 @@ export class AttnHeatmap extends AttnElement {
       return;
     }
     this.map ??= this.make();
-    const names = this.loaded ?? (this.sized as Sized);
-    const labels = (list: string[]) => ({
-      name: (i: number): string => list[i] ?? String(i),
-      hasNames: list.some((name, i) => name !== String(i)),
-    });
     this.map.show(
       source,
-      labels(names.queries),
-      labels(names.keys),
+      this.labels('queries'),
+      this.labels('keys'),
       `weights, ${source.queries} queries and ${source.keys} keys`,
     );
     const style = getComputedStyle(this);

@@ -2,7 +2,7 @@
 import { transport } from '../api/transport';
 import { ofHead, readWeights, type HeadOfSite } from '../api/answers';
 import type { components } from '../api/schema';
-import { nameOf, tokensOf } from '../api/texts';
+import { tokensOf, type Tokens } from '../api/texts';
 
 // Numbers, all rows one after another.
 export type Flat = Float32Array | Float64Array | readonly number[];
@@ -51,19 +51,15 @@ export async function get(
 export const describe = async (where: Where, signal: AbortSignal): Promise<Run> =>
   (await (await get(where, '', 'application/json', signal)).json()) as Run;
 
-// The words along an axis of a site, and which of them are special.
-export function wordsOf(
-  run: Run,
-  site: Sized,
-  side: 'query' | 'key',
-  batch: number,
-): { names: string[]; special: Set<number> } {
-  const axis = tokensOf(run, site, side, batch);
+// The words along both axes of a site, and which of them are special.
+export function wordsOf(run: Run, site: Sized, batch: number): Pick<Loaded, 'queries' | 'keys' | 'special'> {
+  const [query, key] = [tokensOf(run, site, 'query', batch), tokensOf(run, site, 'key', batch)];
+  const names = ({ tokens }: Tokens, length: number): string[] =>
+    Array.from({ length }, (_, i) => tokens?.[i] ?? String(i));
   return {
-    names: Array.from({ length: side === 'query' ? site.num_queries : site.num_keys }, (_, i) =>
-      nameOf(axis, i),
-    ),
-    special: axis.special,
+    queries: names(query, site.num_queries),
+    keys: names(key, site.num_keys),
+    special: { queries: query.special, keys: key.special },
   };
 }
 
@@ -103,15 +99,7 @@ export async function load(where: Where, signal: AbortSignal): Promise<Loaded> {
   const { weights, hidden } = await readWeights(
     await get(where, `/rows?${ofHead(where)}`, 'application/vnd.safetensors', signal),
   );
-  const queries = wordsOf(run, site, 'query', where.batch);
-  const keys = wordsOf(run, site, 'key', where.batch);
-  return {
-    weights,
-    queries: queries.names,
-    keys: keys.names,
-    special: { queries: queries.special, keys: keys.special },
-    hidden,
-  };
+  return { weights, hidden, ...wordsOf(run, site, where.batch) };
 }
 
 const isList = (x: unknown): x is ArrayLike<unknown> =>

@@ -104,7 +104,7 @@ function Column({
             }}
           >
             <bdi class={shade?.masked ? 'masked' : undefined} style={shade?.style ?? {}}>
-              {name || '␣'}
+              {name}
             </bdi>
             {pinned >= 0 && (
               <b class="words-letter">

@@ -4,9 +4,9 @@ import { signal } from '@preact/signals';
 import { Fragment } from 'preact';
 import { digits, position } from '../parts/digits';
 import { directionOf } from '../parts/direction';
-import { hasJoined, spanOf, type Groups } from '../parts/join';
+import { hasJoined, labelsOf, spanOf, type Groups } from '../parts/join';
 import { change } from '../store/history';
-import { type Axis, keys, queries, site } from '../store/run';
+import { type Axis, keys, nameOf, queries, site } from '../store/run';
 import { hover, look, shown, type Hover } from '../store/state';
 import {
   cellAt,
@@ -38,7 +38,12 @@ interface Unit {
 function unit(axis: Axis, groups: Groups | undefined, token: number): Unit {
   const group = groups?.of[token];
   if (!groups || group === undefined)
-    return { name: axis.tokens?.[token] ?? position(token), from: token, to: token + 1, pieces: '' };
+    return {
+      name: axis.tokens ? nameOf(axis, token) : position(token),
+      from: token,
+      to: token + 1,
+      pieces: '',
+    };
   const [from, to] = spanOf(groups, group);
   return { name: groups.names[group] as string, from, to, pieces: groups.pieces[group] as string };
 }
@@ -78,7 +83,7 @@ function InText({ axis, groups, of }: { axis: Axis; groups: Groups | undefined; 
       </p>
     );
   }
-  const names = axis.tokens && (groups?.names ?? axis.tokens);
+  const names = axis.tokens && (groups?.names ?? labelsOf(axis.tokens, axis.special));
   if (!names) return null;
   const index = groups?.of[of.from] ?? of.from;
   const from = Math.max(0, index - TOKENS_AROUND);
@@ -124,9 +129,9 @@ function Heading({
       {groups && of.to - of.from > 1 && (
         <p class="pieces">
           pieces:{' '}
-          {axis.tokens?.slice(of.from, of.to).map((piece, i) => (
+          {Array.from({ length: of.to - of.from }, (_, i) => (
             <Fragment key={i}>
-              <bdi>{piece}</bdi>{' '}
+              <bdi>{nameOf(axis, of.from + i)}</bdi>{' '}
             </Fragment>
           ))}
         </p>

@@ -6,11 +6,11 @@ import type { Weights } from '../api/answers';
 import { useLook } from '../api/long';
 import { whole, WHOLE_MOST, type Head } from '../api/runs';
 import type { components } from '../api/schema';
-import { joinHidden, joinWeights, single, type Groups } from '../parts/join';
+import { joinHidden, joinWeights, type Groups } from '../parts/join';
 import { change } from '../store/history';
-import { type Axis, growing, headInWords, keys, nameOf, queries, run, site } from '../store/run';
+import { type Axis, growing, headInWords, keys, queries, run, site } from '../store/run';
 import { head, look } from '../store/state';
-import { words } from '../store/values';
+import { keyGroups, queryGroups } from '../store/values';
 
 type Heads = components['schemas']['RunHeads'];
 
@@ -37,9 +37,6 @@ function useWeights(): (Weights & { of: Head }) | null {
   }, [at, isSmall]);
   return all?.of === at && all.weights.length === (s?.num_queries ?? 0) * (s?.num_keys ?? 0) ? all : null;
 }
-
-const groupsOf = (axis: Axis, length: number): Groups =>
-  single(axis.tokens?.slice(0, length) ?? Array.from({ length }, (_, i) => nameOf(axis, i)));
 
 // Words of a text, and neither special tokens nor signs; all tokens of a text that has no words.
 function tells(axis: Axis, groups: Groups): (group: number) => boolean {
@@ -121,15 +118,11 @@ function Does() {
 export function Component() {
   const all = useWeights();
   const at = site.value;
-  const joined = words.value;
+  const [ofQueries, ofKeys] = [queryGroups.value, keyGroups.value];
   const facts = useMemo(() => {
-    if (!all || !at) return null;
-    const isOf = joined?.queries.of.length === at.num_queries && joined.keys.of.length === at.num_keys;
-    const of = isOf
-      ? joined
-      : { queries: groupsOf(queries.value, at.num_queries), keys: groupsOf(keys.value, at.num_keys) };
-    return factsOf(all, of);
-  }, [all, joined, at]);
+    const isOf = at?.num_queries === ofQueries.of.length && at.num_keys === ofKeys.of.length;
+    return all && isOf ? factsOf(all, { queries: ofQueries, keys: ofKeys }) : null;
+  }, [all, ofQueries, ofKeys, at]);
   if (!facts || growing.value) return null;
   const { best, most } = facts;
   const ofQuery = (q: number) => <bdi class="query-side">{facts.queries.names[q]}</bdi>;

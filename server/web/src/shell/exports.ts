@@ -5,7 +5,7 @@ import { address, ask } from '../api/client';
 import { nameOfSite, ofHead, readWeights } from '../api/answers';
 import { WHOLE_MOST, type Head, type Site } from '../api/runs';
 import { toPng, toSvg } from '../parts/picture';
-import { headInWords, keys, nameOf, queries, site } from '../store/run';
+import { headInWords, keys, queries, site } from '../store/run';
 import { drawing, inSight, look } from '../store/state';
 import { isDark } from './theme';
 
@@ -73,7 +73,7 @@ async function html(head: Head, part: Part): Promise<Blob> {
   ]);
   const { weights, hidden } = await readWeights(reply);
   const names = (axis: typeof queries.value, [from, to]: [number, number]): string[] =>
-    Array.from({ length: to - from }, (_, i) => nameOf(axis, from + i));
+    Array.from({ length: to - from }, (_, i) => axis.tokens?.[from + i] ?? String(from + i));
   const data = {
     queries: names(queries.value, part.rows),
     keys: names(keys.value, part.cols),

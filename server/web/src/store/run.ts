@@ -4,7 +4,8 @@ import { batch, computed, effect, signal } from '@preact/signals';
 import { askJson, Problem } from '../api/client';
 import { longStore, type Progress } from '../api/long';
 import { describe, isOpen, row, type Run, type Site, whole, WHOLE_MOST } from '../api/runs';
-import { nameOf, noTokens, tokensOf, type Tokens } from '../api/texts';
+import { noTokens, tokensOf, type Tokens } from '../api/texts';
+import { labelsOf } from '../parts/join';
 import { change } from './history';
 import { announce, look, run, shown, type Look, type Source } from './state';
 import { isStreamed, write, writing } from './writing';
@@ -28,7 +29,8 @@ export const headInWords = computed(() =>
 );
 
 export type Axis = Tokens;
-export { nameOf };
+export const nameOf = ({ tokens, special }: Axis, index: number): string =>
+  (tokens && labelsOf(tokens, special)[index]) ?? String(index);
 
 const axis = (side: 'query' | 'key'): Axis =>
   site.value && run.value ? tokensOf(run.value, site.value, side, look.value.batch) : noTokens;

@@ -3,16 +3,46 @@
 import { computed, effect, signal } from '@preact/signals';
 import { Problem } from '../api/client';
 import type { Weights } from '../api/answers';
-import { row, rows, type Row } from '../api/runs';
+import { row, rows, WHOLE_MOST, type Row } from '../api/runs';
 import { digits } from '../parts/digits';
-import { spanOf, sumGroups, type Groups } from '../parts/join';
-import { keys, nameOf, queries, site } from './run';
+import { hasJoined, join, marksOf, single, spanOf, sumGroups, type Groups } from '../parts/join';
+import { keys, nameOf, queries, site, type Axis } from './run';
 import { change } from './history';
 import { head, look, shown, type Hover } from './state';
 
+export const joined = signal(true); // pieces of words are shown as words, where a view can
+
+// What Words and Matrix show along the axes: words, or each token by itself.
+const groupsOf = ({ tokens, special }: Axis, length: number): Groups =>
+  !tokens
+    ? single(Array.from({ length }, (_, i) => String(i)))
+    : joined.value
+      ? join(tokens, special)
+      : single(tokens, special);
+export const queryGroups = computed(() => groupsOf(queries.value, site.value?.num_queries ?? 0));
+export const keyGroups = computed(() => groupsOf(keys.value, site.value?.num_keys ?? 0));
+
+export const hasPieces = computed(() =>
+  [queries.value, keys.value].some(({ tokens }) => tokens !== null && marksOf(tokens) !== 'none'),
+);
+
 // What stands for the words of both axes while a view joins pieces to words; null: each token is shown
-// by itself. Weights of a word are the sum over its keys and the mean over its queries.
-export const words = signal<{ queries: Groups; keys: Groups } | null>(null);
+// by itself. Weights of a word are the sum over its keys and the mean over its queries. Matrix joins
+// heads of which it has all weights.
+export const words = computed(() => {
+  const s = site.value;
+  const { view } = look.value;
+  const joins = view === 'words' || (view === 'matrix' && s && s.num_queries * s.num_keys <= WHOLE_MOST);
+  if (!joins) return null;
+  const at = { queries: queryGroups.value, keys: keyGroups.value };
+  return hasJoined(at.queries) || hasJoined(at.keys) ? at : null;
+});
+
+// The name of a token, or of the word that it is shown in.
+export function nameAt(side: 'queries' | 'keys', i: number): string {
+  const groups = words.value?.[side];
+  return groups?.names[groups.of[i] ?? -1] ?? nameOf(side === 'queries' ? queries.value : keys.value, i);
+}
 
 // The number of a key among those of a shown row: that of its word, or its own.
 export const unitOf = (of: typeof words.value, k: number): number => (of ? (of.keys.of[k] ?? -1) : k);
@@ -185,7 +215,7 @@ export const listed = computed(() => {
 export const spoken = computed(() => {
   const cell = shownCell.value;
   if (!cell) return '';
-  const names = `query ${nameOf(queries.value, cell.q)}, key ${nameOf(keys.value, cell.k)}`;
+  const names = `query ${nameAt('queries', cell.q)}, key ${nameAt('keys', cell.k)}`;
   return cell.hidden
     ? `${names}, hidden by the mask`
     : `${names}, weight ${digits(cell.weight)}, rank ${cell.rank} of ${cell.of}`;

@@ -3,16 +3,18 @@ import { computed, effect, signal, untracked } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { margins, type Head } from '../api/runs';
 import { MatrixMap, type MapState } from '../draw/map';
-import type { Palette } from '../draw/types';
+import type { Labels, Palette, Spot } from '../draw/types';
 import { colours, isDark } from '../shell/theme';
 import { change } from '../store/history';
 import { type Axis, headInWords, keys as keyAxis, nameOf, queries, site } from '../store/run';
 import { announce, head, hover, inSight, lettersAreKeys, look, shown, type Look } from '../store/state';
 import { digits } from '../parts/digits';
-import { shownCell, spoken } from '../store/values';
+import { spanOf, type Groups } from '../parts/join';
+import { letterOf, pinColour } from '../parts/lines';
+import { nameAt, shownCell, spoken, words } from '../store/values';
 import { Jump, jump } from './matrix/Jump';
 import { Choices, Legend } from './matrix/Legend';
-import { rangeOf, sourceOf } from './matrix/source';
+import { cellsOf, marginsOfCells, rangeOf, sourceOf, sourceOfWords } from './matrix/source';
 import './matrix.css';
 
 const MARGINS_MOST = 1024; // queries and keys up to which entropies and received weights are shown
@@ -56,17 +58,33 @@ function palette(element: HTMLElement): Palette {
   };
 }
 
-const labels = (axis: Axis): { name(i: number): string; hasNames: boolean } => ({
-  name: (i) => nameOf(axis, i),
+const labels = (axis: Axis, groups: Groups | undefined): Labels => ({
+  name: (i) => groups?.names[i] ?? nameOf(axis, i),
   hasNames: axis.tokens !== null,
 });
+
+// Cells of the map are between words while pieces are joined. All else counts tokens.
+const toCell = ({ q, k }: Spot): Spot => ({
+  q: words.value ? (words.value.queries.of[q] ?? -1) : q,
+  k: words.value ? (words.value.keys.of[k] ?? -1) : k,
+});
+const toTokens = ({ q, k }: Spot): Spot => ({
+  q: words.value ? (words.value.queries.first[q] ?? -1) : q,
+  k: words.value ? (words.value.keys.first[k] ?? -1) : k,
+});
+const tokensOf = (groups: Groups | undefined, [from, to]: [number, number]): [number, number] =>
+  groups && to > from ? [spanOf(groups, from)[0], spanOf(groups, to - 1)[1]] : [from, to];
 
 // The chosen cell as a text, so that an effect runs only when the cell is another one.
 const chosen = computed(() => `${look.value.q} ${look.value.k}`);
 
-const sameSpot = (q: number, k: number): boolean => look.value.q === q && look.value.k === k;
+const isChosen = ({ q, k }: Spot): boolean => {
+  const at = toCell(look.value);
+  return at.q === q && at.k === k;
+};
 
-const nameOfHead = (of: Head): string => [of.run, of.site, of.batch, of.head].join();
+const nameOfHead = (of: Head): string =>
+  [of.run, of.site, of.batch, of.head, words.value?.queries.names.length].join();
 
 const map = signal<MatrixMap | null>(null);
 
@@ -79,20 +97,20 @@ function begin(host: HTMLElement): () => void {
         const at = spot && { x: x + made.origin.x, y: y + made.origin.y };
         if (tip.value?.x !== at?.x || tip.value?.y !== at?.y) tip.value = at;
         const { q, k } = hover.value;
-        if (spot ? spot.q !== q || spot.k !== k : q >= 0 || k >= 0) hover.value = spot ?? { q: -1, k: -1 };
+        const next = spot ? toTokens(spot) : { q: -1, k: -1 };
+        if (next.q !== q || next.k !== k) hover.value = next;
       },
-      click({ q, k }) {
-        const frees = sameSpot(q, k);
+      click(spot) {
+        const { q, k } = toTokens(spot);
+        const frees = isChosen(spot);
         change(frees ? { q: -1, k: -1 } : { q, k });
-        announce(
-          frees ? 'freed' : `pinned: query ${nameOf(queries.value, q)}, key ${nameOf(keyAxis.value, k)}`,
-        );
+        announce(frees ? 'freed' : `pinned: query ${nameAt('queries', q)}, key ${nameAt('keys', k)}`);
       },
       move({ q, k }, port) {
         hover.value = { q: -1, k: -1 };
         tip.value = null;
         const now = performance.now();
-        change({ q, k, ...(port ? { port: portOf(port) } : {}) }, now - movedAt > 1000);
+        change({ ...toTokens({ q, k }), ...(port ? { port: portOf(port) } : {}) }, now - movedAt > 1000);
         movedAt = now;
       },
       rest(port) {
@@ -109,7 +127,12 @@ function begin(host: HTMLElement): () => void {
   map.value = made;
   inSight.value = () => {
     const { transform, range } = look.value;
-    return { ...made.inSight(), range: transform === 'row' ? null : (range ?? rangeOf.value.range) };
+    const { rows, cols } = made.inSight();
+    return {
+      rows: tokensOf(words.value?.queries, rows),
+      cols: tokensOf(words.value?.keys, cols),
+      range: transform === 'row' ? null : (range ?? rangeOf.value.range),
+    };
   };
   let begun = false;
   let port: Look['port'] = null; // of the look that was shown last
@@ -126,17 +149,32 @@ function begin(host: HTMLElement): () => void {
       const grown = same && shownSize !== size;
       shownOf = nameOfHead(head.value);
       shownSize = size;
+      const of = { head: head.value, plane, transform, range };
+      const joins = words.value;
       made.show(
-        sourceOf({ head: head.value, plane, transform, range }, at),
-        labels(queries.value),
-        labels(keyAxis.value),
-        `weights of ${headInWords.value}, ${at.num_queries} queries and ${at.num_keys} keys`,
+        joins ? sourceOfWords(of, joins) : sourceOf(of, at),
+        labels(queries.value, joins?.queries),
+        labels(keyAxis.value, joins?.keys),
+        `weights of ${headInWords.value}, ` +
+          (joins
+            ? `${joins.queries.names.length} words of queries and ${joins.keys.names.length} of keys`
+            : `${at.num_queries} queries and ${at.num_keys} keys`),
         same,
       );
       if (grown && look.value.port) keepPort(made);
     }),
     effect(() => made.look(palette(host))),
-    effect(() => made.mark({ q: look.value.q, k: look.value.k }, shown.value, look.value.pins)),
+    effect(() =>
+      made.mark(
+        toCell(look.value),
+        toCell(shown.value),
+        look.value.pins.map((q, i) => ({
+          q: toCell({ q, k: -1 }).q,
+          letter: letterOf(i),
+          colour: pinColour(i),
+        })),
+      ),
+    ),
     effect(() => {
       const [q = -1, k = -1] = chosen.value.split(' ').map(Number);
       // If an address or a step of undo sets the part of the matrix in sight, that part stays, even
@@ -146,7 +184,7 @@ function begin(host: HTMLElement): () => void {
         begun = true;
         return;
       }
-      made.reveal({ q, k });
+      made.reveal(toCell({ q, k }));
       untracked(() => keepPort(made));
     }),
     effect(() => {
@@ -156,11 +194,11 @@ function begin(host: HTMLElement): () => void {
     effect(() => {
       const { q, k } = shown.value;
       made.speak({
-        spot: { q, k },
-        query: q < 0 ? 'no query' : nameOf(queries.value, q),
-        key: k < 0 ? 'no key' : nameOf(keyAxis.value, k),
+        spot: toCell({ q, k }),
+        query: q < 0 ? 'no query' : nameAt('queries', q),
+        key: k < 0 ? 'no key' : nameAt('keys', k),
         text: spoken.value || 'No cell is chosen. Arrow keys choose one.',
-        selected: q >= 0 && sameSpot(q, k),
+        selected: q >= 0 && look.value.q === q && look.value.k === k,
       });
     }),
     effect(() => {
@@ -173,17 +211,21 @@ function begin(host: HTMLElement): () => void {
       marginsOf = nameOfHead(of);
       marginTrouble.value = '';
       if (!at || !of.run || at.num_queries > MARGINS_MOST || at.num_keys > MARGINS_MOST) return;
-      margins(of).then(
+      (words.value
+        ? cellsOf(of, words.value).then((cells) => ({ ...marginsOfCells(cells), rowStep: 1, keyStep: 1 }))
+        : margins(of)
+      ).then(
         (m) => {
           if (head.value !== of || map.peek() !== made) return;
-          const longest = Math.log(at.num_keys) || 1;
+          const keys = words.value?.keys.names.length ?? at.num_keys;
+          const longest = Math.log(keys) || 1;
           const most = m.received.reduce((a, b) => Math.max(b, a), 0) || 1;
           made.margins(
             { values: m.entropy, step: m.rowStep, most: longest },
             { values: m.received, step: m.keyStep, most },
           );
           bars.value =
-            `A full bar is an entropy of ln ${at.num_keys} = ${digits(longest)} beside a row, ` +
+            `A full bar is an entropy of ln ${keys} = ${digits(longest)} beside a row, ` +
             `a received weight of ${digits(most)} under a key.`;
         },
         (error: Error) => {
@@ -263,8 +305,8 @@ function Tip() {
     >
       <div>
         <span>
-          <bdi class="matrix-query-side">{nameOf(queries.value, q)}</bdi> →{' '}
-          <bdi class="matrix-key-side">{nameOf(keyAxis.value, k)}</bdi>
+          <bdi class="matrix-query-side">{nameAt('queries', q)}</bdi> →{' '}
+          <bdi class="matrix-key-side">{nameAt('keys', k)}</bdi>
         </span>
         <b>{!here ? '…' : here.hidden ? 'hidden by the mask' : digits(here.weight)}</b>
       </div>
@@ -350,7 +392,7 @@ export function Component() {
           find…
         </button>
         <Choices {...legend} />
-        <Jump key={jump.value} go={(q, k) => map.peek()?.go({ q, k }, true)} close={closeJump} />
+        <Jump key={jump.value} go={(q, k) => map.peek()?.go(toCell({ q, k }), true)} close={closeJump} />
       </div>
       <div class="matrix-map" ref={host} />
       <div class="matrix-slow" role="status">

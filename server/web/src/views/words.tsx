@@ -6,7 +6,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { nameOfSite, ofHead } from '../api/answers';
 import { Problem, askJson } from '../api/client';
 import { whole, WHOLE_MOST, type Head, type Site } from '../api/runs';
-import { type Axis, headInWords, keys as keyAxis, nameOf, queries, site } from '../store/run';
+import { headInWords, keys as keyAxis, nameOf, queries, site } from '../store/run';
 import { change } from '../store/history';
 import { drawing, head, hover, look, shown } from '../store/state';
 import type { Picture } from '../parts/picture';
@@ -14,26 +14,17 @@ import type { Scale } from '../draw/colours';
 import { questionOf, sentenceOf } from '../shell/sentence';
 import { colours, isDark } from '../shell/theme';
 import { digits, position } from '../parts/digits';
-import { isHidden, isShown, shownRow, togglePin, words } from '../store/values';
+import { isHidden, isShown, keyGroups, queryGroups, shownRow, togglePin } from '../store/values';
 import { Columns, type Side } from '../parts/Columns';
 import { edgesOf, edgesOfRow, strongestOf, type Edge } from '../parts/edges';
-import {
-  hasJoined,
-  join,
-  joinHidden,
-  joinWeights,
-  marksOf,
-  meanGroups,
-  single,
-  spanOf,
-  type Groups,
-} from '../parts/join';
+import { joinHidden, joinWeights, meanGroups, spanOf } from '../parts/join';
 import { pictureOf } from './words/draw';
 import { pictureOfStrips } from './words/drawStrips';
 import { Pins } from './words/Pins';
 import { sidesOf, type Sides } from './words/sides';
 import { Strip } from './words/Strip';
 import { HowToGet, Written } from './words/Written';
+import { Joined } from '../shell/Joined';
 import './words.css';
 
 const COLUMNS_MOST = 200; // largest number of words of a side that is a column
@@ -45,7 +36,6 @@ const whenIdle = (work: () => void): void => {
   else setTimeout(work, 200);
 };
 
-const joined = signal(true);
 const by = signal<'p' | 'least'>('p');
 const share = signal(0.7);
 const least = signal(0.1);
@@ -81,30 +71,6 @@ function keepWeights(): () => void {
       },
     );
   });
-}
-
-const names = (axis: Axis, length: number): string[] =>
-  axis.tokens ?? Array.from({ length }, (_, i) => String(i));
-
-const groupsOf = (axis: Axis, length: number): Groups =>
-  joined.value && axis.tokens ? join(axis.tokens, axis.special) : single(names(axis, length));
-
-const queryGroups = computed(() => groupsOf(queries.value, site.value?.num_queries ?? 0));
-const keyGroups = computed(() => groupsOf(keyAxis.value, site.value?.num_keys ?? 0));
-const hasPieces = computed(() =>
-  [queries.value, keyAxis.value].some((axis) => axis.tokens !== null && marksOf(axis.tokens) !== 'none'),
-);
-
-// The cell beside the view shows the words that the view shows.
-function keepWords(): () => void {
-  const stop = effect(() => {
-    const at = { queries: queryGroups.value, keys: keyGroups.value };
-    words.value = hasJoined(at.queries) || hasJoined(at.keys) ? at : null;
-  });
-  return () => {
-    stop();
-    words.value = null;
-  };
 }
 
 const limit = computed(() => (by.value === 'p' ? { p: share.value } : { least: least.value }));
@@ -225,18 +191,7 @@ function Long({ sides }: { sides: Sides }) {
 function Options({ long }: { long: boolean }) {
   return (
     <div class="words-options">
-      {hasPieces.value && (
-        <label>
-          <input
-            type="checkbox"
-            checked={joined.value}
-            onChange={(e) => {
-              joined.value = e.currentTarget.checked;
-            }}
-          />{' '}
-          pieces joined to words
-        </label>
-      )}
+      <Joined />
       {!long && (
         <label>
           <span>lines:</span>
@@ -283,6 +238,10 @@ function Options({ long }: { long: boolean }) {
           </select>
         </label>
       )}
+      <Pins
+        names={pinned.value.map((group) => queryGroups.value.names[group] as string)}
+        free={(pin) => pinRow(pinned.value[pin] as number)}
+      />
     </div>
   );
 }
@@ -407,7 +366,7 @@ export function Component() {
   const view = useRef<HTMLDivElement>(null);
   // Before the first paint, so that the weights are asked for at once.
   useLayoutEffect(() => {
-    const stops = [keepWeights(), keepColumn(), keepWords()];
+    const stops = [keepWeights(), keepColumn()];
     drawing.value = () => (view.current ? picture(view.current) : null);
     return () => {
       for (const stop of stops) stop();
@@ -422,10 +381,6 @@ export function Component() {
   return (
     <div class="words" ref={view}>
       <Options long={long} />
-      <Pins
-        names={pinned.value.map((group) => queryGroups.value.names[group] as string)}
-        free={(pin) => pinRow(pinned.value[pin] as number)}
-      />
       {trouble.value && (
         <p class="trouble" role="alert">
           {trouble.value}

@@ -5,7 +5,7 @@ import { Problem } from '../../api/client';
 import { colour, ink, palette, place, type Scale } from '../../draw/colours';
 import { isContrast, isDark } from '../../shell/theme';
 import { digits } from '../../parts/digits';
-import { visible } from '../../parts/visible';
+import { labelsOf } from '../../parts/join';
 import { importing, openWeights } from './state';
 import {
   describe,
@@ -22,7 +22,9 @@ const ROOM = 92; // for names, at most
 const BESIDE = 304; // for the table
 const NAMED = 48; // most rows or columns with a name each
 
-const nameOf = (names: string[] | undefined, i: number): string => visible(names?.[i] ?? String(i));
+const nothing: ReadonlySet<number> = new Set();
+const nameOf = (names: string[] | undefined, i: number): string =>
+  (names && labelsOf(names, nothing)[i]) ?? String(i);
 
 // A name that fits, else its beginning and "…".
 function cut(context: CanvasRenderingContext2D, name: string, room: number): string {

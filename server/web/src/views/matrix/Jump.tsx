@@ -4,7 +4,8 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { row } from '../../api/runs';
 import { keys, queries, site } from '../../store/run';
 import { head, look } from '../../store/state';
-import { largest } from '../../store/values';
+import type { Groups } from '../../parts/join';
+import { keyGroups, largest, queryGroups } from '../../store/values';
 
 export const jump = signal<'' | 'go' | 'find'>('');
 
@@ -85,13 +86,9 @@ function Position({ go, close }: { go: Go; close: () => void }) {
   );
 }
 
-const matches = (tokens: readonly string[] | null, text: string): number[] => {
-  const found: number[] = [];
-  tokens?.forEach((token, i) => {
-    if (token.toLowerCase().includes(text)) found.push(i);
-  });
-  return found;
-};
+// The first tokens of words that have this text in them.
+const matches = ({ names, first }: Groups, text: string): number[] =>
+  first.filter((_, group) => names[group]?.toLowerCase().includes(text));
 
 function Token({ go, close }: { go: Go; close: () => void }) {
   const field = useFocus<HTMLInputElement>();
@@ -100,11 +97,10 @@ function Token({ go, close }: { go: Go; close: () => void }) {
   const wanted = text.trim().toLowerCase();
   const found = wanted
     ? [
-        ...matches(keys.value.tokens, wanted).map((i) => ({ side: 'key', i })),
-        ...matches(queries.value.tokens, wanted).map((i) => ({ side: 'query', i })),
+        ...matches(keyGroups.value, wanted).map((i) => ({ side: 'key', i })),
+        ...matches(queryGroups.value, wanted).map((i) => ({ side: 'query', i })),
       ]
     : [];
-  const hasTokens = keys.value.tokens || queries.value.tokens;
   const next = (by: number): void => {
     if (!found.length) return;
     const now = (at + by + found.length) % found.length;
@@ -115,7 +111,7 @@ function Token({ go, close }: { go: Go; close: () => void }) {
     else go(i, Math.max(k, 0));
   };
   const now = found[at];
-  const says = !hasTokens
+  const says = !(keys.value.tokens || queries.value.tokens)
     ? 'This run has no tokens, only positions.'
     : !wanted
       ? ''

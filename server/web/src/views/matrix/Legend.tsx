@@ -9,7 +9,9 @@ import { head, inSight, look, type Colours, type Plane, type Transform } from '.
 import { digits } from '../../parts/digits';
 import { seesAll } from '../../parts/mask';
 import { site } from '../../store/run';
-import { codingOf } from './source';
+import { Joined } from '../../shell/Joined';
+import { words } from '../../store/values';
+import { cellsOf, codingOf } from './source';
 
 const scales: readonly (readonly [Transform, string])[] = [
   ['linear', 'linear'],
@@ -152,7 +154,10 @@ async function fit(): Promise<string> {
   const [rows, cols] = [part.rows[1] - part.rows[0], part.cols[1] - part.cols[0]];
   if (rows * cols > WHOLE_MOST) return 'Too many weights are in sight; zoom in first.';
   try {
-    const seen = (await block(head.value, part.rows[0], rows, part.cols[0], cols)).filter((x) => x > 0);
+    const all = words.value
+      ? (await cellsOf(head.value, words.value)).weights
+      : await block(head.value, part.rows[0], rows, part.cols[0], cols);
+    const seen = all.filter((x) => x > 0);
     if (!seen.length) return 'No weight above 0 is in sight.';
     const high = seen.reduce((a, b) => Math.max(a, b));
     const low = seen.reduce((a, b) => Math.min(a, b));
@@ -177,14 +182,21 @@ export function Legend({ map, range, rows, cols }: Colouring) {
     <div class="matrix-legend">
       <Bar map={map} transform={transform} range={range} />
       <p class="matrix-words">
-        <b>{rows === 1 && cols === 1 ? 'every cell is one weight' : `${plane} of ${rows} × ${cols}`}</b>;{' '}
-        {inWords[transform]}
+        <b>
+          {rows > 1 || cols > 1
+            ? `${plane} of ${rows} × ${cols}`
+            : words.value
+              ? 'every cell is one weight between words'
+              : 'every cell is one weight'}
+        </b>
+        ; {inWords[transform]}
         {hides && (
           <>
             ; <span class="matrix-swatch" aria-hidden="true" /> hidden
           </>
         )}
       </p>
+      <Joined />
     </div>
   );
 }

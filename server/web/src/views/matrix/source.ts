@@ -1,7 +1,9 @@
 // The tiles of the head that is shown, as the map wants them.
 import { signal } from '@preact/signals';
 import { block, tile, type Head, type Site, whole, WHOLE_MOST } from '../../api/runs';
+import { levelsOf, localSource, rangeFrom0, type Cells } from '../../draw/local';
 import type { Codes, Coding, Source, Values } from '../../draw/types';
+import { joinHidden, joinWeights, type Groups } from '../../parts/join';
 import type { Plane, Transform } from '../../store/state';
 
 export const codingOf = (transform: Transform): Coding =>
@@ -21,6 +23,79 @@ export interface Shown {
   plane: Plane;
   transform: Transform;
   range: [number, number] | null;
+}
+
+export interface Words {
+  queries: Groups;
+  keys: Groups;
+}
+
+// The weights between words.
+export async function cellsOf(head: Head, { queries, keys }: Words): Promise<Cells> {
+  const { weights, hidden } = await whole(head);
+  return {
+    queries: queries.names.length,
+    keys: keys.names.length,
+    weights: joinWeights(weights, queries, keys),
+    hides: joinHidden(hidden, queries, keys),
+  };
+}
+
+// The same, each divided by the largest of its row.
+function byRow(cells: Cells): Cells {
+  const { keys } = cells;
+  const weights = cells.weights.slice();
+  for (let at = 0; at < weights.length; at += keys) {
+    const row = weights.subarray(at, at + keys);
+    const most = row.reduce((a, b) => Math.max(a, b), 0);
+    if (most > 0)
+      row.forEach((weight, k) => {
+        row[k] = weight / most;
+      });
+  }
+  return { ...cells, weights };
+}
+
+// Entropies of rows and weights that keys receive, as `margins` has them of tokens.
+export function marginsOfCells({ queries, keys, weights }: Cells): {
+  entropy: Float32Array;
+  received: Float32Array;
+} {
+  const entropy = new Float32Array(queries);
+  const received = new Float32Array(keys);
+  weights.forEach((weight, i) => {
+    const [q, k] = [Math.floor(i / keys), i % keys];
+    if (weight > 0) entropy[q] = (entropy[q] as number) - weight * Math.log(weight);
+    received[k] = (received[k] as number) + weight;
+  });
+  return { entropy, received };
+}
+
+// The tiles of words, which the page makes of all weights of a head.
+export function sourceOfWords({ head, plane, transform, range }: Shown, words: Words): Source {
+  const cells = cellsOf(head, words);
+  cells.catch(() => undefined); // each tile tells it
+  const [rows, cols] = [words.queries.names.length, words.keys.names.length];
+  const look = { coding: codingOf(transform), mean: plane === 'mean' };
+  const name =
+    `words ${rows} ${cols} ${transform} ${plane} ${range} ` +
+    `${head.run} ${head.site} ${head.batch} ${head.head} ${head.size?.queries}`;
+  const source = cells.then((found) => {
+    const given = transform === 'row' ? ([0, 1] as [number, number]) : (range ?? rangeFrom0(found));
+    if (rangeOf.peek().of !== name) rangeOf.value = { of: name, range: given };
+    return localSource(name, transform === 'row' ? byRow(found) : found, { ...look, range: given });
+  });
+  source.catch(() => undefined);
+  return {
+    name,
+    queries: rows,
+    keys: cols,
+    levels: levelsOf(rows, cols),
+    mean: look.mean,
+    grows: head.size !== undefined,
+    tile: async (at, stop) => (await source).tile(at, stop),
+    values: async () => ({ q: 0, k: 0, rows, cols, values: (await cells).weights }),
+  };
 }
 
 export function sourceOf({ head, plane, transform, range }: Shown, site: Site): Source {

@@ -18,7 +18,9 @@ export function Pins({ names, free }: { names: readonly string[]; free: (pin: nu
   };
   return (
     <div class="words-pins">
-      <span id="words-pinned">pinned:</span>
+      <span id="words-pinned" class="hidden">
+        pinned rows
+      </span>
       <ul ref={list} aria-labelledby="words-pinned">
         {names.map((name, i) => (
           <li key={i} style={{ '--pin': pinColour(i) }}>
@@ -32,7 +34,7 @@ export function Pins({ names, free }: { names: readonly string[]; free: (pin: nu
               <svg width="30" height="8" viewBox="0 0 30 8" aria-hidden="true">
                 <path d="M0 4H30" stroke-dasharray={dashOf(i)} />
               </svg>
-              <bdi>{name || '␣'}</bdi>
+              <bdi>{name}</bdi>
               <span aria-hidden="true">×</span>
             </button>
           </li>

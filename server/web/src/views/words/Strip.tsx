@@ -204,7 +204,7 @@ export function Strip({ side, name, label, groups, weights, isHidden, pins, pin,
           choose(i);
         }}
       >
-        <bdi>{text || '␣'}</bdi>
+        <bdi>{text}</bdi>
         {pinned >= 0 && (
           <b class="words-letter">
             <span class="hidden">pinned as </span>

@@ -139,7 +139,7 @@ export function pictureOf(view: Element, of: Drawn): Picture {
     isShown: boolean,
     pin: number,
   ): void => {
-    const shown = fitText(name || '␣', COLUMN_MOST - 18, SIZE);
+    const shown = fitText(name, COLUMN_MOST - 18, SIZE);
     const wide = widthOf(shown, SIZE) + 16;
     const x = side === 'query' ? left - wide : left + GAP;
     const middle = y + (i + 0.5) * ROW;
