@@ -113,7 +113,7 @@ static size_t class_of(size_t size, size_t *rounded) {
     const int bits = 63 - __builtin_clzll(size - 1);
     const size_t step = (size_t)1 << (bits - 3), steps = (size - 1) / step + 1;
     *rounded = steps * step;
-    return (size_t)(bits + 1 - LEAST_BITS) * 8 + steps - 9; /* steps = 9 … 16 */
+    return (size_t)(bits + 1 - LEAST_BITS) * 8 + steps - 9; /* steps is 9 to 16 */
 }
 
 /* Returns the time of a coarse clock in nanoseconds. It is exact to a few milliseconds and cheaper

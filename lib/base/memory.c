@@ -1,7 +1,7 @@
 /* The allocator hook, checked size arithmetic, the arena and the area (area.h).
  *
- * An arena is a list of chunks of memory. A block is what attn_arena_take and its relatives return:
- * small blocks share a chunk, and a large one gets a chunk of its own. Under AddressSanitizer the
+ * An arena is a list of chunks of memory. attn_arena_take and similar functions return blocks:
+ * small blocks share a chunk, and a large block has a chunk of its own. Under AddressSanitizer the
  * bytes of a chunk are poisoned until a block is allocated there. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -164,8 +164,8 @@ void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark) {
         UNPOISON((char *)c + HEADER, c->size);
         attn_free(c);
     }
-    /* The first chunk that is left was the first one at the mark. Since the mark, blocks were
-     * placed only in it and in the chunks that are now freed. */
+    /* The first chunk that is left was also the first one at the mark. Since the mark, blocks were
+     * placed only in this chunk and in the chunks that have now been freed. */
     chunk *c = arena->first;
     arena->used = mark->used;
     if (!c)

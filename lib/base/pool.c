@@ -37,7 +37,8 @@ enum {
     TURN_NS = 1000000
 };
 
-enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* classes of work by falling priority */
+/* classes of work, from the highest priority to the lowest */
+enum { PROMPT, CROWDED, PATIENT, CLASSES };
 /* Upper limit of attn_pool.due_ns for each slot of the pool: 100 ms, several times the length of
  * the longest pieces. */
 #define DUE_NS 100000000
@@ -56,7 +57,7 @@ typedef struct waiter {
 } waiter;
 
 /* The class of work can change with time: the class is PATIENT from since_ns on (0: never). Before
- * that the class is CROWDED or PROMPT, as `crowded` says. */
+ * since_ns it is CROWDED if `crowded` is true, else PROMPT. */
 typedef struct priority {
     int64_t since_ns;
     bool crowded;
@@ -101,9 +102,9 @@ typedef struct hold {
     size_t depth;          /* calls of attn_pool_enter not yet left; all share this slot */
     int64_t slot_ns; /* up to this time the use of the slot is counted in used_ns and due_ns */
     int64_t used_ns; /* time that the thread has had the slot, waits excluded */
-    /* The turn of the thread ends TURN_NS after this time. If the thread had to wait for the slot,
-     * this is the time when it got the slot. Else it is the time when the thread first saw a
-     * waiter; 0: it has seen none yet. */
+    /* The turn of the thread ends TURN_NS after this time. It is the time when the thread got the
+     * slot, if it had to wait for it. Otherwise it is the time when the thread first saw a waiter;
+     * 0: it has seen none yet. */
     int64_t turn_ns;
 } hold;
 
@@ -111,7 +112,7 @@ typedef struct hold {
 enum { MOST_HOLDS = 8 };
 static _Thread_local hold holds[MOST_HOLDS];
 static _Thread_local priority own_priority;   /* priority of the runs that this thread starts */
-static _Thread_local int64_t own_helped_ns;   /* what attn_pool_helped_ns returns */
+static _Thread_local int64_t own_helped_ns;   /* the number that attn_pool_helped_ns returns */
 static _Thread_local priority piece_priority; /* priority of the run of the current piece */
 
 /* Returns the hold of the current thread on `pool`, or NULL if it has no slot of this pool. With
@@ -158,7 +159,7 @@ static void queue_append(queue *l, waiter *w) {
     l->last = w;
 }
 
-/* Waits until the thread has a slot. `helps` says whether the thread is a helper. */
+/* Waits until the thread has a slot. `helps` is true if the thread is a helper. */
 static void slot_take(attn_pool *pool, priority p, bool helps) {
     hold *h = hold_of(pool);
     if (pool->free_slots && !somebody_waits(pool)) {
@@ -191,9 +192,9 @@ static void account(attn_pool *pool, int class) {
     }
 }
 
-/* Returns the class that is served next, of the classes with waiting[c] != NULL: the one of lowest
- * priority whose due_ns is 0, because its share of the time is due. If there is none, the one of
- * highest priority. */
+/* Returns the class that is served next, among the classes with waiting[c] != NULL. If the share of
+ * time of some classes is due (due_ns is 0), it is the one with the lowest priority. If no share is
+ * due, it is the class with the highest priority. */
 static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
     int next = PROMPT;
     for (int c = 0; c < CLASSES; c++)
@@ -294,8 +295,8 @@ static void ring_remove(attn_pool *pool, run *r) {
     r->next = r->prev = NULL;
 }
 
-/* Returns the run from which a helper claims the next piece: of the runs whose class is served
- * next, the first one in the ring. */
+/* Returns the run from which a helper claims the next piece: the first run in the ring whose class
+ * is served next. */
 static run *ring_pick(attn_pool *pool) {
     void *first[CLASSES] = {NULL};
     run *r = pool->ring;
@@ -336,8 +337,8 @@ static void run_fail(attn_pool *pool, run *r, size_t index, attn_status status,
 }
 
 /* Claims and computes one piece of r. At least one piece of r must be unclaimed. The lock is
- * released while the piece is computed. `helps` says that the calling thread is a helper and did
- * not start r. */
+ * released while the piece is computed. `helps` is true if the calling thread is a helper, which
+ * did not start r. */
 static void run_one(attn_pool *pool, run *r, bool helps) {
     attn_error error = {.code = ATTN_OK};
     attn_status status = attn_control_check(r->control, &error);
@@ -367,7 +368,7 @@ static void run_one(attn_pool *pool, run *r, bool helps) {
         pthread_cond_signal(&r->done);
 }
 
-/* Of the runs in the ring, returns the priority of the one with the highest class. */
+/* Returns the priority of the run with the highest class in the ring. */
 static priority ring_priority(const attn_pool *pool) {
     const run *r = pool->ring, *most = r;
     do {
@@ -511,7 +512,7 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
                           const attn_control *control, attn_error *err) {
     attn_pool *slot = pieces ? pool : NULL;
     attn_pool_enter(slot);
-    /* One piece needs a slot, but no helpers. */
+    /* A single piece needs a slot, but no helpers. */
     if (pieces <= 1 || !slot || !hold_of(slot)) {
         attn_status status = run_alone(pieces, piece, ctx, control, err);
         attn_pool_leave(slot);

@@ -3,10 +3,10 @@
 #include <assert.h>
 #include <stddef.h>
 
-enum { LANE_MOST = 512 }; /* bytes of a lane's struct, at most */
+enum { LANE_MOST = 512 }; /* largest size of a lane's struct, in bytes */
 
 /* Takes all arrays from an area and returns the lanes. If the area only counts, there is no memory
- * for the structs of the lanes, so all of them are filled in `lane`, one after the other. */
+ * for the structs of the lanes, so all of them are filled in `lane`, one after another. */
 static char *place_all(const attn_sweep *s, void *work, size_t slots, attn_area *area) {
     char *lanes = attn_area_take(area, slots, s->lane_size);
     _Alignas(max_align_t) char lane[LANE_MOST];

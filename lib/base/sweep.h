@@ -22,7 +22,8 @@ typedef struct attn_sweep {
     /* Takes the arrays that all pieces share and stores them in *work; NULL: there are none. */
     void (*place)(void *work, attn_area *area);
     attn_piece piece; /* computes piece `index` with the lane of number `lane` */
-    /* Merges pieces first … first + count - 1, which are a wave; NULL: nothing is to be merged. */
+    /* Merges the results of pieces first … first + count - 1, which are a wave; NULL: there is
+     * nothing to merge. */
     void (*merge)(void *work, size_t first, size_t count);
 } attn_sweep;
 

@@ -38,7 +38,7 @@ attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size
     for (int i = rank - 1; i >= 0; i--) {
         t.dims[i] = dims[i];
         t.strides[i] = stride;
-        /* The product wraps only if another axis has length 0. Then no stride is used. */
+        /* The product can overflow only if another axis has length 0. Then no stride is used. */
         stride = (ptrdiff_t)((size_t)stride * dims[i]);
     }
     return t;
@@ -220,8 +220,8 @@ static float half_to_float(uint16_t h) {
 }
 
 /* Converts binary32 to binary16, rounded to nearest even. A value below the normal range of
- * binary16 is rounded by adding 0.5: the last place of the sum is 2^-24, the smallest positive
- * number of binary16. */
+ * binary16 is rounded by adding 0.5, because the last place of the sum is 2^-24, the smallest
+ * positive number of binary16. */
 static uint16_t float_to_half(float f) {
     uint32_t bits = bits_of_float(f), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     if (rest > 0x7f800000u)

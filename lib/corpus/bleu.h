@@ -47,8 +47,8 @@ double attn_alignment_error(const attn_alignment *a); /* 0 … 1; 0 if there are
 /* BLEU of two translations that need no model, on the first `sentences` held-out pairs. `copy` is
  * the BLEU of the unchanged source. `dictionary` is the BLEU of word-by-word translation: each
  * source word becomes the target word to which it has the largest number of sure links in the first
- * `pairs` training pairs. The arena holds a count of 4 bytes for each pair of a word and a word, of
- * the words of both languages. Errors: ATTN_ENOMEM and those of attn_corpus_pair. */
+ * `pairs` training pairs. The arena holds a count of 4 bytes for each pair of words, where both
+ * words are from the words of both languages. Errors: ATTN_ENOMEM and those of attn_corpus_pair. */
 typedef struct attn_baselines {
     double dictionary, copy;
 } attn_baselines;

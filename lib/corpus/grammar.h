@@ -14,7 +14,7 @@ enum { JE, TU, IL, NOUS, VOUS, ILS }; /* persons of a French conjugation, as ind
 /* The properties of a noun phrase that decide agreement and which verbs, adjectives and relative
  * clauses go with it. */
 typedef struct attn_subject {
-    int gender, number; /* as in lexicon.h */
+    int gender, number; /* values of lexicon.h */
     int person;         /* index of a conjugation (JE … ILS) */
     char kind;          /* kind of the noun (lexicon.txt); 'p' for pronouns and names */
     uint32_t noun;      /* hash of the noun; 0: a pronoun, a name or several nouns */

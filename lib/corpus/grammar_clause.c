@@ -209,7 +209,7 @@ void attn_decorate(attn_sentence *s, attn_verb_choice *w) {
     const attn_verb *modals[] = {words->can, words->must, words->want};
     w->object = -1;
     if (s->asked != NO_WORD)
-        return; /* the verb of a question stays undecorated */
+        return; /* the verb of a question is not decorated */
     if (attn_chance(s, 0.18))
         w->negated = true;
     else if (attn_chance(s, 0.14))

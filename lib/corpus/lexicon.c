@@ -239,7 +239,7 @@ static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
     return true;
 }
 
-/* --- rows. lexicon.txt says which cells they have --- */
+/* --- rows. lexicon.txt states which cells they have --- */
 
 /* Reads a struct of `n` texts. */
 static bool read_texts(reader *in, row *r, void *to, size_t n) {
@@ -365,10 +365,11 @@ static bool read_preposition(reader *in, row *r, void *to) {
 typedef ATTN_WORD_CLASS(void) word_list;
 
 typedef struct word_class {
-    const char *name;                           /* as in lexicon.txt */
-    size_t list;                                /* offset of the class in attn_lexicon */
-    size_t size;                                /* bytes of a word of the class */
-    bool (*read)(reader *in, row *r, void *to); /* NULL: a word is a struct of texts alone */
+    const char *name; /* name of the class in lexicon.txt */
+    size_t list;      /* offset of the class in attn_lexicon */
+    size_t size;      /* bytes of a word of the class */
+    /* NULL: a word is a struct that consists of texts */
+    bool (*read)(reader *in, row *r, void *to);
 } word_class;
 
 #define CLASS(name, type, read)                                                                    \

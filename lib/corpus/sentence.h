@@ -52,7 +52,7 @@ size_t attn_pick(attn_sentence *s, size_t n);
 size_t attn_pick_word(attn_sentence *s, size_t count, size_t common);
 #define ATTN_PICK(s, list)                                                                         \
     (&(s)->words->list.items[attn_pick_word((s), (s)->words->list.count, (s)->words->list.common)])
-/* Returns how many English words the sentence lacks to the wanted length; 0 if it has as many. */
+/* Returns how many English words are missing to the wanted length; 0 if none are. */
 size_t attn_room(const attn_sentence *s);
 
 /* Tells whether the split allows both words, given by their ids, in one sentence. In a held-out

@@ -303,7 +303,7 @@ bool attn_scan_name(attn_scan *s, attn_name *name) {
     if (!attn_scan_string(s, &from, &to, &escaped))
         return false;
     size_t most = sizeof name->text - 1;
-    if ((size_t)(to - from) > most) { /* keeps whole characters, for texts of errors */
+    if ((size_t)(to - from) > most) { /* cuts between characters, for texts of errors */
         to = from + most;
         while (to > from && (((unsigned char)*to & 0xC0) == 0x80))
             to--;

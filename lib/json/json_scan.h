@@ -28,13 +28,14 @@ void attn_path_back(attn_path *path, size_t mark);
 
 typedef struct attn_scan attn_scan;
 struct attn_scan {
-    const char *start, *end; /* the text */
+    const char *start, *end; /* beginning and end of the text */
     const char *p;           /* the cursor */
-    attn_arena *arena;       /* receives the strings */
-    const char *of;          /* name of the text in errors, "the header"; NULL: the body */
-    const char *nonfinite;   /* is appended to errors at NaN or infinity; NULL: nothing */
-    attn_error *err;    /* is filled by the first error, unless there is `fault`; may be NULL */
-    attn_status status; /* code of the first error */
+    attn_arena *arena;       /* holds the strings that are read */
+    /* name of the text in errors, such as "the header"; NULL: the text is the body */
+    const char *of;
+    const char *nonfinite; /* text that is appended to errors at NaN or infinity; NULL: none */
+    attn_error *err;       /* filled by the first error if `fault` is NULL; may be NULL */
+    attn_status status;    /* code of the first error */
     /* Receives an error at the byte `at`; NULL: `err` is filled. */
     void (*fault)(attn_scan *s, attn_status code, const char *at, const char *text);
     void *owner;             /* for the caller's use, as in `fault` */
@@ -45,12 +46,13 @@ struct attn_scan {
 /* Fails with a text about the byte `at`. Returns false. */
 bool attn_scan_fail(attn_scan *s, attn_status code, const char *at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Fails with ATTN_EARG, "expected <expected>, found <what is at the cursor>". Returns false. */
+/* Fails with ATTN_EARG: "expected …, found …". The first gap is `expected`, and the second
+ * describes the text at the cursor. Returns false. */
 bool attn_scan_expected(attn_scan *s, const char *expected);
 /* Fails with ATTN_ENOMEM. Returns false. */
 bool attn_scan_memory(attn_scan *s);
 
-/* Describes what stands at the cursor, for errors: "a string", "NaN", "the number 1.5", "its end".
+/* Describes the text at the cursor, for errors: "a string", "NaN", "the number 1.5", "its end".
  * Returns a constant or `text`. */
 #define ATTN_FOUND_ROOM 64
 const char *attn_scan_found(const attn_scan *s, char text[ATTN_FOUND_ROOM]);

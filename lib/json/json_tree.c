@@ -10,8 +10,8 @@
 #include "json/json_scan.h"
 
 enum {
-    DEPTH = 16, /* most nested lists and objects */
-    FEW = 8     /* members that are compared one by one */
+    DEPTH = 16, /* largest depth of nested lists and objects */
+    FEW = 8     /* largest number of members that are compared one by one */
 };
 
 /* --- members of objects --- */

@@ -20,16 +20,16 @@ typedef struct attn_json attn_json;
 struct attn_json {
     attn_json_kind kind;
     const char *key;  /* name of a member of an object; else NULL */
-    const char *text; /* STRING */
-    double number;    /* NUMBER */
-    bool truth;       /* BOOL */
+    const char *text; /* only STRING */
+    double number;    /* only NUMBER */
+    bool truth;       /* only BOOL */
     bool known;       /* a reader has asked for this member (attn_json_member) */
     attn_json *first; /* LIST, OBJECT: the first child */
     attn_json *next;  /* the next child of the same list or object */
     size_t count;     /* LIST, OBJECT: number of children */
 
     attn_json **slots; /* OBJECT with many members: hash table of the members by key; else NULL */
-    size_t slot_count; /* a power of two */
+    size_t slot_count; /* number of slots, a power of two */
 };
 
 /* Reads a text of n bytes. Errors: ATTN_EARG (the text is malformed, or a member occurs twice; the

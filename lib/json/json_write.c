@@ -11,7 +11,7 @@
 
 enum {
     FIRST_ROOM = 1024,  /* first size of a block in bytes */
-    CHECKED = 64 << 10, /* bytes of text between two checks of `control`, about 0.1 ms */
+    CHECKED = 64 << 10, /* number of bytes of text between two checks of `control`, about 0.1 ms */
     TAIL = 4096         /* bytes that attn_json_reserve adds to those that are asked for */
 };
 

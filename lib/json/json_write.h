@@ -6,7 +6,7 @@
 #include "attn/memory.h"
 #include "attn/pool.h"
 
-#define ATTN_JSON_DEPTH 32 /* most nested lists and objects of a text */
+#define ATTN_JSON_DEPTH 32 /* largest depth of nested lists and objects in a text */
 
 /* A text that is being written. The caller sets `arena`, or `data` and `room`, and `decimals`. The
  * members from `size` on must be 0 in the beginning. */
@@ -16,7 +16,7 @@ typedef struct attn_json_text {
     size_t room;
     int decimals; /* digits behind the point of floats; -1: the fewest that read back the same */
     const attn_control *control; /* when to stop a long text, by setting `failed`; NULL: never */
-    void *owner, *aside;         /* for functions of the caller that write values */
+    void *owner, *aside;         /* for the caller's own functions that write values */
 
     size_t size; /* bytes of the text so far */
     bool failed; /* memory ran out, `control` stopped it, or the nesting is too deep */
@@ -24,8 +24,9 @@ typedef struct attn_json_text {
     int depth;   /* number of open objects and lists */
     int lists;   /* number of open lists */
     const char *names[ATTN_JSON_DEPTH + 1]; /* the last key at each depth */
-    size_t key_at;                          /* where the last key begins, with its comma */
-    size_t checked_at;                      /* the size at the last check of `control` */
+    /* position at which the last key begins, with its comma */
+    size_t key_at;
+    size_t checked_at; /* value of `size` at the last check of `control` */
 } attn_json_text;
 
 void attn_json_object(attn_json_text *j);
@@ -33,10 +34,11 @@ void attn_json_object_end(attn_json_text *j);
 void attn_json_array(attn_json_text *j);
 void attn_json_array_end(attn_json_text *j);
 void attn_json_key(attn_json_text *j, const char *key);
-void attn_json_string(attn_json_text *j, const char *text); /* escaped; NULL writes null */
+void attn_json_string(attn_json_text *j, const char *text); /* escapes the text; NULL writes null */
 /* Writes `prefix` and the first n bytes of `text` as one string. */
 void attn_json_string_of(attn_json_text *j, const char *prefix, const char *text, size_t n);
-void attn_json_strings(attn_json_text *j, const char *const *texts, size_t n); /* a list */
+/* writes a list of strings */
+void attn_json_strings(attn_json_text *j, const char *const *texts, size_t n);
 void attn_json_bool(attn_json_text *j, bool value);
 void attn_json_int(attn_json_text *j, int64_t value);
 void attn_json_size(attn_json_text *j, size_t value);
@@ -47,8 +49,10 @@ void attn_json_real(attn_json_text *j, double value);
  * point. */
 void attn_json_float(attn_json_text *j, float value);
 void attn_json_null(attn_json_text *j);
-void attn_json_raw(attn_json_text *j, const char *text, size_t size);  /* a complete JSON value */
-void attn_json_base64(attn_json_text *j, const void *bytes, size_t n); /* n bytes as a string */
+/* writes a complete JSON value unchanged */
+void attn_json_raw(attn_json_text *j, const char *text, size_t size);
+/* writes n bytes as a string */
+void attn_json_base64(attn_json_text *j, const void *bytes, size_t n);
 
 /* Write a member: the key and its value, or the key and the bracket that opens its value. */
 void attn_json_key_object(attn_json_text *j, const char *key);
@@ -76,9 +80,9 @@ void attn_json_value(attn_json_text *j);
 char *attn_json_room(attn_json_text *j, size_t n);
 /* Appends n bytes as they are. */
 void attn_json_put(attn_json_text *j, const char *bytes, size_t n);
-/* Returns whether the last thing written is a key. */
+/* Returns whether the text ends with a key. */
 bool attn_json_after_key(const attn_json_text *j);
-/* Removes the last key, behind which nothing has been written. */
+/* Removes the last key, to which no value has been written. */
 void attn_json_drop_key(attn_json_text *j);
 /* Writes a number of at most ATTN_NUMBER_TEXT bytes at p and returns its end. A number that is not
  * finite becomes null. `decimals` is that of attn_json_text. */

@@ -45,7 +45,8 @@ static inline uint64_t eight_digits(const char *p, int *n) {
     *n = other ? __builtin_ctzll(other) / 8 : 8;
     int half = 4 * (8 - *n);
     t = t << half << half; /* puts 8 - n zero digits before the n digits */
-    /* joins neighbouring digits to numbers of two digits, these to four, and these to eight */
+    /* joins digits to numbers of two digits, these to numbers of four, and these to numbers of
+     * eight */
     t = t * 10 + (t >> 8);
     return ((t & 0x000000FF000000FFu) * 0x000F424000000064u +
             ((t >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>
@@ -94,7 +95,8 @@ static inline const char *read_decimal(const char *p, const char *end, decimal *
     d->w = 0;
     if (p >= end || !is_digit(*p))
         return NULL;
-    if (end - p > 1 && p[1] == '.') { /* most numbers are below ten */
+    /* a fast path, since most numbers have one digit before the point */
+    if (end - p > 1 && p[1] == '.') {
         d->w = (uint64_t)(*p++ - '0');
     } else {
         if (*p == '0')
@@ -164,7 +166,7 @@ static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
         return (m + (m & 1)) >> 1;
     }
     if (low <= 1 && q >= f.even_low && q <= f.even_high && (m & 3) == 1 && m << cut == high)
-        m &= ~(uint64_t)1; /* half-way: rounds to even */
+        m &= ~(uint64_t)1; /* a half-way number rounds to even */
     m = (m + (m & 1)) >> 1;
     if (m >> (f.fraction + 1)) {
         m >>= 1;
@@ -206,7 +208,7 @@ static bool is_long(const decimal *d) {
         p++;
     ptrdiff_t significant = d->last - p;
     if (d->point_shift > 0 && d->last - p > d->point_shift)
-        significant--; /* the point is no digit */
+        significant--; /* the point is not a digit */
     return significant > 19;
 }
 

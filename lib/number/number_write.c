@@ -27,9 +27,9 @@ typedef struct interval {
 } interval;
 
 /* Returns the multiple of 10^(k+1) in the interval, or if there is none, the multiple of 10^k
- * nearest to the value. `odd` says that the significand is odd. Then the two ends of the interval
- * round to the neighbours and do not belong to it. The processor cannot predict which candidate is
- * right, so the function computes all of them without a branch. */
+ * nearest to the value. If the significand is odd, `odd` is true, and the two ends of the interval
+ * round to the neighbours, so they do not belong to it. The processor cannot predict which
+ * candidate is right, so the function computes all of them without a branch. */
 static inline decimal choose_shortest(interval v, bool odd) {
     uint64_t lower = v.lower + odd, upper = v.upper - odd;
     uint64_t s = v.value / 4, tens = s / 10;
@@ -43,8 +43,8 @@ static inline decimal choose_shortest(interval v, bool odd) {
     return (decimal){((tens + tens_above) & mask) | ((s + up) & ~mask), v.k + shorter};
 }
 
-/* Returns floor(log10(2^q)). `uneven` says that the value is a power of two, whose lower neighbour
- * is half as far away as the upper one. Then the function returns floor(log10(3/4 * 2^q)). */
+/* Returns floor(log10(2^q)). If `uneven`, the value is a power of two, whose lower neighbour is
+ * half as far away as the upper one. The function then returns floor(log10(3/4 * 2^q)). */
 static inline int log10_pow2(int q, bool uneven) {
     return (q * 1262611 - (uneven ? 524031 : 0)) >> 22;
 }
@@ -248,7 +248,7 @@ static unsigned __int128 round_to_integer(double value, uint64_t ten) {
 }
 
 char *attn_write_decimals(char *p, double value, int decimals) {
-    if (fabs(value) >= 9007199254740992.0) /* 2^53: no digits after the point */
+    if (fabs(value) >= 9007199254740992.0) /* from 2^53 on there are no digits after the point */
         return attn_write_f64(p, value);
     uint64_t ten = attn_tens[decimals];
     unsigned __int128 v = round_to_integer(value, ten);

@@ -10,7 +10,8 @@
 
 char *attn_put(char *p, const char *text);
 char *attn_put_number(char *p, uint64_t value);
-char *attn_put_ms(char *p, int64_t ns); /* writes 125000 ns as "0.125" ms; below 0 as "0.000" */
+/* writes 125000 ns as "0.125" ms, and negative times as "0.000" */
+char *attn_put_ms(char *p, int64_t ns);
 
 #define ATTN_ESCAPE_MOST 6 /* attn_escape writes at most so many bytes for one byte: \u001f */
 

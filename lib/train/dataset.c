@@ -14,13 +14,13 @@ attn_dataset_kind attn_dataset_kind_of(const attn_model_config *c) {
                                         : ATTN_DATA_PAIRS;
 }
 
-/* What is needed to read the pairs of a split as ids. */
+/* The data from which the pairs of a split are read as ids. */
 typedef struct reading {
     const attn_corpus *corpus;
     attn_split split;
     uint64_t first; /* pair 0 of the dataset is pair `first` of the split */
     attn_dataset_kind kind;
-    const attn_tokenizer *tokenizers[2]; /* of source and target */
+    const attn_tokenizer *tokenizers[2]; /* tokenizers of source and target */
     attn_pair *pair;
     attn_arena *scratch; /* holds the tokens of one pair */
 } reading;

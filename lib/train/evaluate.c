@@ -11,12 +11,12 @@
 /* Limit of an arena in bytes. It is never reached: the size of a batch bounds the memory. */
 static const size_t PASS_BYTES = SIZE_MAX >> 1;
 
-/* Sums over all batches. The loss and the similarity of a batch are multiplied by the number of its
- * expected words without padding. `rows` is the sum of these numbers of words. `right` counts the
- * words that were predicted right. */
+/* Sums over all batches. The loss and the similarity of a batch are weighted by the number of its
+ * expected words, without padding. `rows` is the sum of these numbers. `right` counts the words
+ * that were predicted right. */
 typedef struct sums {
     double loss, right, similarity, rows;
-    bool has_heads; /* the last cross-attention has at least two heads */
+    bool has_heads; /* whether the last cross-attention has at least two heads */
 } sums;
 
 /* If the last site is a cross-attention with at least two heads, adds the similarity of its heads,
@@ -89,7 +89,7 @@ typedef struct scorer {
     size_t beams;
     attn_pool *pool;
     const attn_control *control;
-    attn_arena *arena; /* emptied before each pair */
+    attn_arena *arena; /* reset before each pair */
 } scorer;
 
 /* A text as ids for BLEU. */

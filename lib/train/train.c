@@ -55,9 +55,9 @@ typedef struct loop {
     const attn_training_hooks *hooks;
     attn_pool *pool;
     const attn_control *control;
-    attn_arena *arena; /* emptied before each step */
+    attn_arena *arena; /* reset before each step */
     attn_training_progress now;
-    int64_t began;  /* time in ns (attn_now_ns) */
+    int64_t began;  /* time of the start in ns (attn_now_ns) */
     uint64_t first; /* number of steps that were complete when attn_train was called */
     double words;   /* number of target words of the steps since attn_train was called */
 } loop;

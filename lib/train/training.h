@@ -46,7 +46,7 @@ double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t war
                           uint64_t steps);
 
 /* ---- data ---- */
-/* What a model reads and predicts of a sentence pair. */
+/* Which sides of a sentence pair a model reads and predicts. */
 typedef enum attn_dataset_kind {
     ATTN_DATA_PAIRS, /* the model reads the source and predicts the target word by word */
     /* An encoder alone reads the source and predicts a class for each word. The class of source
@@ -86,8 +86,8 @@ attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err);
 /* Returns the cost of a pass over a batch of B pairs of S source and T target tokens. Its bytes
- * include those of the batch. `pass` says what the pass does; its sizes are not read. S or T is 0 if
- * the model does not read that side. */
+ * include those of the batch. `pass` describes the pass; its sizes are not read. S or T is 0 if the
+ * model does not read that side. */
 attn_model_cost attn_batch_cost(const attn_model *model, size_t B, size_t S, size_t T,
                                 attn_model_pass pass, size_t slots);
 /* Empties the arena, allocates the memory of the pass in one piece, so that batches which differ in
@@ -157,22 +157,23 @@ attn_status attn_training_start(attn_model *model, attn_arena *arena, attn_train
 typedef struct attn_training_progress {
     uint64_t step, steps, epoch;
     double loss;             /* running mean over about 20 steps, in nats for each target word */
-    double validation_loss;  /* at the last evaluation; NaN before the first */
+    double validation_loss;  /* validation loss at the last evaluation; NaN before the first */
     double validation_right; /* share of target words predicted right, at the last evaluation */
     /* `similarity` of the last attn_evaluation; NaN before the first */
     double similarity;
     double rate;             /* learning rate of the step */
     double norm;             /* norm of all gradients together, before clipping */
-    double words_per_second; /* target words of training */
-    double seconds;          /* since attn_train was called */
+    double words_per_second; /* speed of training in target words */
+    double seconds;          /* time since attn_train was called */
     double seconds_left;     /* estimated time to the last step */
     bool evaluated;          /* the model was evaluated after this step */
 } attn_training_progress;
 
 typedef struct attn_training_hooks {
-    void (*progress)(void *ctx, const attn_training_progress *now); /* after each step; or NULL */
+    /* called after each step; or NULL */
+    void (*progress)(void *ctx, const attn_training_progress *now);
     /* Stores model and state, so that training can resume with the same results. An error ends
-     * training. Or NULL. */
+     * training. NULL: there are no checkpoints. */
     attn_status (*checkpoint)(void *ctx, const attn_training_state *state, attn_error *err);
     void *ctx;
 } attn_training_hooks;

@@ -1,8 +1,8 @@
-/* Vector operations for number_lists_read_body.h and number_lists_write_body.h: those whose
- * intrinsics have the same name, but for a prefix, in AVX2 and AVX-512. The file that includes this
- * one defines LANES, the number of 64-bit lanes of a vector; `vector`, the type of vectors in
- * intrinsics; and SIMD(name), the intrinsic of that name with the prefix. Operators such as + and
- * >> work on lanes as they are; shifts by a constant are logical. */
+/* Vector operations for number_lists_read_body.h and number_lists_write_body.h whose intrinsics
+ * differ only in a prefix between AVX2 and AVX-512. The file that includes this one defines LANES,
+ * the number of 64-bit lanes of a vector; `vector`, the type of vectors in intrinsics; and
+ * SIMD(name), the intrinsic of that name with the prefix. Operators such as + and >> work on lanes
+ * as they are; shifts by a constant are logical. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,8 +47,8 @@ static inline lanes join_fours(vector digits) {
     return (lanes)SIMD(madd_epi16)(pairs, SIMD(set1_epi32)(100 | 1 << 16));
 }
 
-/* Joins pairs of integers of four digits to integers of eight digits: those of `even` in even
- * lanes, those of `odd` in odd lanes. */
+/* Joins pairs of integers of four digits to integers of eight digits. Even lanes get those of
+ * `even`, and odd lanes those of `odd`. */
 static inline lanes join_eights(lanes even, lanes odd) {
     return (lanes)SIMD(madd_epi16)(SIMD(packus_epi32)((vector)even, (vector)odd),
                                    SIMD(set1_epi32)(10000 | 1 << 16));

@@ -24,8 +24,8 @@ static inline void store_lanes(void *to, lanes x) {
     _mm512_storeu_si512(to, (__m512i)x);
 }
 
-/* Loads one text after the other. A gather instruction would take many times as long on processors
- * with a mitigation of Gather Data Sampling. */
+/* Loads the texts one after another. A gather instruction would take many times as long on
+ * processors with a mitigation of Gather Data Sampling. */
 static inline lanes load_texts(const uint64_t *address, int odd) {
     const __m128i *a = (const void *)(uintptr_t)address[odd];
     const __m128i *b = (const void *)(uintptr_t)address[2 + odd];
@@ -132,7 +132,7 @@ static inline lanes load_floats(const float *from) {
 
 typedef __m512i mark, block;
 
-/* The barrier hides the value from GCC, which would otherwise make the vector again in every
+/* The barrier hides the value from GCC, which would otherwise compute the vector again in every
  * iteration. */
 static inline mark mark_of(char c) {
     mark all = _mm512_set1_epi8(c);

@@ -46,9 +46,11 @@ char *attn_write_singles_wide(char *p, const float *values, size_t n, size_t wid
 }
 
 enum {
-    AHEAD = 32,  /* bytes in which read_near searches for the end of a number */
-    KEPT = 16,   /* most digits after the point that are converted; 16 bytes are loaded at once */
-    FEW = 16,    /* if the vector loop reads fewer numbers, its search takes longer than it saves */
+    AHEAD = 32, /* bytes in which read_near searches for the end of a number */
+    /* largest number of digits after the point that are converted; 16 bytes are loaded at once */
+    KEPT = 16,
+    /* if the vector loop reads fewer numbers, its search costs more time than it saves */
+    FEW = 16,
     ALONE = 1024 /* bytes that are then read number by number before the vector loop runs again */
 };
 
@@ -159,7 +161,7 @@ static inline const char *read_near(const char *p, float *out) {
     size_t n = size - sign - whole - 1; /* wraps to a large value if there is no point */
     if ((digit ^ ~others) & ((1u << size) - 1) || n - 1 >= AHEAD)
         return NULL;
-    size_t most = KEPT - (whole == 3); /* so that w < 2^63 */
+    size_t most = KEPT - (whole == 3); /* keeps w below 2^63 */
     size_t kept = n < most ? n : most;
     int64_t w = integer_of(bytes_before(first + whole + 1 + kept, kept));
     w += whole_part(first, whole) * (int64_t)attn_tens[kept];
@@ -169,8 +171,8 @@ static inline const char *read_near(const char *p, float *out) {
 }
 
 /* Reads the number at p in any form. Returns the position after it, or NULL if there is no number
- * or it is infinite. `fast` says that KEPT bytes before p and AHEAD bytes from p on are
- * readable, as read_short and read_near need. */
+ * or it is infinite. If `fast`, KEPT bytes before p and AHEAD bytes from p on are readable, which
+ * read_short and read_near need. */
 static inline const char *read_one(const char *p, const char *end, bool fast, float *out) {
     const char *next = fast ? read_short(p, out) : NULL;
     if (!next && fast)
@@ -184,7 +186,7 @@ const char *attn_read_singles(const char *p, const char *start, const char *end,
                               size_t room, size_t *count, bool *comma) {
     const char *from = end - start >= KEPT + AHEAD ? start + KEPT : end, *to = end - AHEAD;
     attn_isa isa = wide_isa();
-    const char *block = from; /* from this position on, the vector loop is tried */
+    const char *block = from; /* the vector loop is tried from this position on */
     size_t i = 0;
     bool closed = false;
     *comma = true;

@@ -16,9 +16,10 @@
 
 enum {
     BLOCK = 64,    /* bytes that are searched at a time */
-    IN_BLOCK = 16, /* most numbers in a block: the shortest one, "0.5,", has 4 bytes */
-    FOUND = 64,    /* most numbers that are found before they are converted */
-    DIGITS = 15    /* most digits of a number that are converted; 16 bytes with the point */
+    IN_BLOCK = 16, /* largest number of numbers in a block: the shortest one, "0.5,", has 4 bytes */
+    FOUND = 64,    /* largest number of numbers that are found before they are converted */
+    /* largest number of digits of a number that are converted; 16 bytes with the point */
+    DIGITS = 15
 };
 
 /* Numbers that were found but not yet converted. */

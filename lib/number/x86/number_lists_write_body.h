@@ -181,7 +181,8 @@ static inline char *put_texts(char *p, const texts *t, unsigned others, const fl
  * processor can work at both. */
 char *NAME(attn_write_singles)(char *p, const float *values, size_t n, size_t width) {
     decimals next = decide(values);
-    size_t left = width; /* numbers left in this row; with width = 0 it wraps and never gets to 0 */
+    /* numbers left in this row; with width = 0 it wraps around and never becomes 0 */
+    size_t left = width;
     for (size_t i = 0; i < n; i += LANES) {
         decimals d = next;
         next = decide(i + LANES < n ? values + i + LANES : values + i);
