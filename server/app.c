@@ -10,6 +10,7 @@
 
 #include "api/common/dry.h"
 #include "api/common/route.h"
+#include "api/service/service_api.h"
 #include "http/daemon.h"
 #include "http/health.h"
 #include "http/library.h"
@@ -187,6 +188,12 @@ static int open_stores(srv_app *app) {
     return srv_models_open(&app->models, app->config, app->log);
 }
 
+static int open_lessons(srv_app *app) {
+    const char *path = app->config->lessons_dir;
+    const int failed = srv_lessons_open(path, app->log);
+    return failed ? complain(SRV_EXIT_USAGE, "cannot use lessons_dir", path, strerror(failed)) : 0;
+}
+
 /* Returns whether memory_bytes is more than the machine has. Then, under load, the kernel kills the
  * process before the budget refuses a request. */
 static bool is_beyond_machine(const srv_config *config) {
@@ -213,6 +220,8 @@ int srv_app_check(const srv_config *config) {
                 (unsigned long long)srv_host_memory(""));
     if (!code)
         code = open_stores(&app);
+    if (!code)
+        code = open_lessons(&app);
     if (!code)
         code = open_files(&app);
     srv_keys_free(app.keys);
@@ -328,6 +337,8 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         !app->repeats)
         return no_resources();
     int code = open_stores(app);
+    if (!code)
+        code = open_lessons(app);
     if (!code)
         code = open_files(app);
     if (!code)

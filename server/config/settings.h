@@ -89,6 +89,9 @@
          "tokenizer.json, of other programs, opened on first use. Models made over HTTP are "      \
          "written there, if it can be written, and survive a restart. Empty: they are kept in "    \
          "memory.")                                                                                \
+    TEXT(lessons_dir, "",                                                                          \
+         "Directory of lessons ID.json that /v1/lessons and the page give beside the built-in "    \
+         "ones; one of the same id takes its place. It is read at start. Empty: no others.")       \
     INT(jobs_count, "64", 0, 1e5,                                                                  \
         "Most jobs of POST /v1/jobs that are kept, whether they wait, run or have ended.")         \
     INT(jobs_running, "2", 1, 64,                                                                  \

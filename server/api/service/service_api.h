@@ -4,6 +4,7 @@
 #ifndef SRV_SERVICE_API_H
 #define SRV_SERVICE_API_H
 
+#include "observe/log.h"
 #include "wire/answer.h"
 
 srv_outcome srv_examples_list(srv_request *req);  /* GET /v1/examples */
@@ -32,6 +33,11 @@ srv_outcome srv_v2_model_ready(srv_request *req); /* GET …/ready */
 srv_outcome srv_v2_config(srv_request *req);      /* GET …/config */
 srv_outcome srv_v2_infer(srv_request *req);       /* POST …/infer */
 srv_outcome srv_v2_index(srv_request *req);       /* POST /v2/repository/index */
+
+/* Adds the lessons of the directory `path`, "" for none, to those that are embedded. A file that is
+ * no lesson is left out with a warning. Only before the service answers requests. Returns 0, or the
+ * errno value if the directory cannot be read. */
+int srv_lessons_open(const char *path, srv_log *log);
 
 /* The schemas of the routes' answers: a table for each file that writes answers. */
 extern const srv_field srv_service_answers[], srv_health_answers[], srv_example_answers[],

@@ -1,6 +1,8 @@
 #include "api/service/shelf.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config/nearest.h"
@@ -19,7 +21,7 @@ static const char *skip_string(const char *p) {
     return *p ? p + 1 : p;
 }
 
-/* The JSON is not checked, because the embedded files are well-formed. */
+/* The JSON is not checked, because the files are well-formed. */
 const char *srv_span_behind(const char *p) {
     int depth = 0;
     do {
@@ -77,18 +79,24 @@ static long order_of(const srv_file *file) {
     return value;
 }
 
-static void fill(srv_shelf *shelf) {
+/* Puts a file in its place. false: the shelf is full. */
+static bool put(srv_shelf *shelf, const srv_file *file) {
     const srv_file **list = shelf->in_order;
-    size_t count = 0;
-    for (const srv_file *file = srv_embedded; file->name; file++) {
-        if (strncmp(file->name, shelf->folder, strlen(shelf->folder)) != 0 ||
-            count == SRV_SHELF_MOST)
-            continue;
-        size_t at = count++;
-        for (; at && order_of(list[at - 1]) > order_of(file); at--)
-            list[at] = list[at - 1];
-        list[at] = file;
-    }
+    size_t at = 0;
+    while (list[at])
+        at++;
+    if (at == SRV_SHELF_MOST)
+        return false;
+    for (; at && order_of(list[at - 1]) > order_of(file); at--)
+        list[at] = list[at - 1];
+    list[at] = file;
+    return true;
+}
+
+static void fill(srv_shelf *shelf) {
+    for (const srv_file *file = srv_embedded; file->name; file++)
+        if (strncmp(file->name, shelf->folder, strlen(shelf->folder)) == 0)
+            put(shelf, file);
 }
 
 /* The shelves are filled once, because the lists are written on the HTTP thread. */
@@ -101,6 +109,32 @@ const srv_shelf *srv_shelf_of(srv_shelf_name name) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill_all);
     return &shelves[name];
+}
+
+/* Removes the file of this name from a shelf, if it is there. */
+static void take_out(srv_shelf *shelf, const char *name) {
+    const srv_file **list = shelf->in_order;
+    while (*list && strcmp((*list)->name, name) != 0)
+        list++;
+    for (; *list; list++)
+        *list = list[1];
+}
+
+bool srv_shelf_add(srv_shelf_name name, const char *id, const char *data, size_t size) {
+    srv_shelf_of(name);
+    srv_shelf *shelf = &shelves[name];
+    const size_t room = strlen(shelf->folder) + strlen(id) + sizeof ".json";
+    srv_file *file = calloc(1, sizeof *file + room);
+    if (!file)
+        return false;
+    char *path = (char *)(file + 1);
+    snprintf(path, room, "%s%s.json", shelf->folder, id);
+    *file = (srv_file){.name = path, .data = data, .size = size};
+    take_out(shelf, path);
+    if (put(shelf, file))
+        return true;
+    free(file);
+    return false;
 }
 
 const srv_file *srv_shelf_next(const srv_shelf *shelf, const srv_file *previous) {

@@ -1,4 +1,4 @@
-/* Shelves: embedded JSON files that two routes serve. One route answers the list of the files with
+/* Shelves: JSON files, embedded or of a directory, that two routes serve. One route answers the list of the files with
  * some fields of each, the other answers a file. The worked examples and the lessons are
  * shelves. */
 #ifndef SRV_SHELF_H
@@ -9,7 +9,7 @@
 
 enum { SRV_SHELF_MOST = 255 }; /* largest number of files */
 
-/* A part of an embedded file. The text does not end with NUL. */
+/* A part of a file. The text does not end with NUL. */
 typedef struct srv_span {
     const char *data;
     size_t size;
@@ -26,6 +26,11 @@ typedef enum srv_shelf_name { SRV_EXAMPLES, SRV_LESSONS } srv_shelf_name;
 /* Returns a shelf. Its files are sorted by their member `order`, and by name if this is equal. Any
  * thread may call it. */
 const srv_shelf *srv_shelf_of(srv_shelf_name name);
+/* Puts a file `id`.json on a shelf, in its order. It takes the place of a file of the same id. The
+ * shelf keeps `data` until the process ends: well-formed JSON of `size` bytes with a NUL behind it.
+ * Must be called before the service answers requests. false: the shelf is full, or memory ran out;
+ * `data` is still the caller's. */
+bool srv_shelf_add(srv_shelf_name name, const char *id, const char *data, size_t size);
 /* Returns the file after `previous`, or the first one if `previous` is NULL. NULL: `previous` was
  * the last file. */
 const srv_file *srv_shelf_next(const srv_shelf *shelf, const srv_file *previous);
