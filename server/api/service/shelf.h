@@ -1,6 +1,6 @@
-/* Shelves: JSON files, embedded or of a directory, that two routes serve. One route answers the list of the files with
- * some fields of each, the other answers a file. The worked examples and the lessons are
- * shelves. */
+/* Shelves: JSON files, embedded or of a directory, that two routes serve. One route answers the list
+ * of the files with some fields of each, the other answers a file. The worked examples and the
+ * lessons are shelves. */
 #ifndef SRV_SHELF_H
 #define SRV_SHELF_H
 
