@@ -80,10 +80,10 @@ uint64_t attn_dropout_seed(attn_pass *pass) {
 
 /* attn_rng_uniform(seed, i) is (bits >> 11) * 2^-53. The kernel tests with integers whether this
  * number is below p: bits >> 11 < ceil(p * 2^53). */
-void attn_dropout(float *x, size_t n, double p, uint64_t seed) {
+void attn_dropout(float *x, size_t n, uint64_t first, double p, uint64_t seed) {
     if (p > 0)
         attn_pointwise_current()->dropout(x, n, (uint64_t)ceil(ldexp(p, 53)), (float)(1 / (1 - p)),
-                                          seed, 0);
+                                          seed, first);
 }
 
 float *attn_layers_take(attn_pass *pass, size_t count, size_t width, attn_error *err) {

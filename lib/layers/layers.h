@@ -235,10 +235,10 @@ void attn_activation_backward(float *dx, const float *dy, const float *x, size_t
                               attn_activation kind);
 
 /* ---- dropout ---- */
-/* Drops elements of x [n] in place: element i becomes 0 if attn_rng_uniform(seed, i) < p, else
+/* Drops elements of x [n] in place: element i becomes 0 if attn_rng_uniform(seed, first + i) < p, else
  * x[i] / (1 - p). The same call on a gradient is the backward pass. 0 <= p < 1; p = 0 changes
  * nothing. */
-void attn_dropout(float *x, size_t n, double p, uint64_t seed);
+void attn_dropout(float *x, size_t n, uint64_t first, double p, uint64_t seed);
 /* Returns the probability with which a layer drops in this pass: *pass->dropout if it is set; else
  * `own`, the layer's own probability, in training; else 0. */
 double attn_dropout_of(const attn_pass *pass, double own);

@@ -218,7 +218,7 @@ static const float *layer_input(const attn_lstm *layer, attn_lstm_saved *saved, 
     float *dropped = attn_layers_take(pass, n, width, err);
     if (dropped) {
         memcpy(dropped, saved->outputs[l - 1], n * width * sizeof(float));
-        attn_dropout(dropped, n * width, p, saved->seeds[l]);
+        attn_dropout(dropped, n * width, 0, p, saved->seeds[l]);
     }
     return dropped;
 }
@@ -390,7 +390,7 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
                                         l * directions(layer) + d, pass, err));
         }
         if (l)
-            attn_dropout(din, n * input_of(layer, l), attn_dropout_of(pass, layer->dropout),
+            attn_dropout(din, n * input_of(layer, l), 0, attn_dropout_of(pass, layer->dropout),
                          saved->seeds[l]);
         dout = din;
     }

@@ -28,11 +28,13 @@ static void add_embedding(const attn_model *m, const model_stack *stack, const m
 }
 
 /* Adds the memory of the buffers that the blocks of a lean pass share. */
-static void add_shared_buffers(const model_extent *e, size_t width, attn_layer_cost *cost) {
+static void add_shared_buffers(const model_stack *stack, const model_extent *e, size_t width,
+                               attn_layer_cost *cost) {
+    const model_shared count = attn_models_shared(stack);
     const double n = (double)e->B * (double)e->T;
-    for (int i = 0; i < MODEL_OUTPUTS + MODEL_INNERS + 1; i++)
+    for (size_t i = 0; i < count.outputs + count.inners + count.sums; i++)
         attn_cost_floats(cost, n * (double)width);
-    for (int i = 0; i < MODEL_OUTPUTS; i++)
+    for (size_t i = 0; i < count.outputs; i++)
         attn_cost_floats(cost, 2 * n);
 }
 
@@ -93,7 +95,7 @@ static attn_layer_cost stack_cost(const attn_model *m, const model_stack *stack,
     for (int i = 0; e->use.training && i < 3; i++)
         attn_cost_floats(&cost, numbers);
     if (e->use.lean)
-        add_shared_buffers(e, m->config.width, &cost);
+        add_shared_buffers(stack, e, m->config.width, &cost);
     for (size_t i = 0; i < stack->count; i++) {
         const double count = count_alike(stack, i);
         attn_layer_cost one = {0};

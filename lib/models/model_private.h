@@ -20,8 +20,7 @@
 
 enum { MODEL_WIDTH_MOST = 4096 }; /* largest width */
 
-/* Buffers [B, T, D] that the blocks of a lean pass write in turn. The next two blocks read the
- * output of a block, and the next block reads its inner input. */
+/* Most buffers [B, T, D] of a kind that the blocks of a lean pass write in turn. */
 enum { MODEL_OUTPUTS = 3, MODEL_INNERS = 2 };
 
 /* How a block applies its operation f to its input x. */
@@ -304,6 +303,13 @@ bool attn_models_declare_decoder(attn_model *model);
 /* Returns an attention layer of the configured kind, width and pattern. The layer is not yet
  * declared. If `across`, it attends to the encoder's outputs; else it is self-attention. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
+/* The numbers of buffers [B, T, D] that the blocks of a lean pass write in turn. The output of a block
+ * is read by the next one, and by a parallel one behind it; its inner input is read by itself, and by
+ * the next block if that shares the norm. `sums` is 1 if a block keeps what its last norm reads. */
+typedef struct model_shared {
+    size_t outputs, inners, sums;
+} model_shared;
+model_shared attn_models_shared(const model_stack *stack);
 /* Returns whether passes may be lean: attention without projections keeps the outputs of the block
  * before as its queries, which a lean pass overwrites. */
 bool attn_models_may_be_lean(const attn_model *model);

@@ -375,6 +375,15 @@ static bool keeps_hidden(const model_feed *feed) {
     return feed->gated || feed->activation != ATTN_RELU;
 }
 
+/* Rows of the hidden layer that a lean pass computes at a time. The last part has more than FEED_REST
+ * rows, so that kernels for few rows never compute a part of many. */
+enum { FEED_ROWS = 512, FEED_REST = 128 };
+
+/* Returns the most rows of a part of n rows. */
+static size_t feed_most(size_t n, bool lean) {
+    return lean && n > FEED_ROWS + FEED_REST ? FEED_ROWS + FEED_REST : n;
+}
+
 static attn_status take_hidden(model_walk *w, const model_feed *feed, size_t n, model_trace *t,
                                attn_error *err) {
     const size_t F = feed->linear1.out;
@@ -385,22 +394,33 @@ static attn_status take_hidden(model_walk *w, const model_feed *feed, size_t n, 
     return t->active && t->hidden && (t->factor || !feed->gated) ? ATTN_OK : ATTN_ENOMEM;
 }
 
-static attn_status feed_forward(float *out, const float *x, model_walk *w, model_half *half,
-                                const model_block *block, model_trace *t, attn_error *err) {
-    const model_feed *feed = &block->feed;
-    const size_t n = half->B * half->T, F = feed->linear1.out;
-    const attn_arena_mark mark = attn_arena_here(w->pass.arena);
-    t->feed_seed = attn_dropout_seed(&w->pass);
-    if (take_hidden(w, feed, n, t, err))
-        return ATTN_ENOMEM;
+/* Computes n rows of out. `first` is the index of the first number of the hidden layer. */
+static void feed_part(float *out, const float *x, size_t n, size_t first, const model_walk *w,
+                      const model_feed *feed, const model_trace *t) {
+    const size_t F = feed->linear1.out;
     attn_linear_forward(t->hidden, x, n, feed->gated ? &feed->gate : &feed->linear1);
     attn_activation_forward(t->active, t->hidden, n * F, feed->activation);
     if (feed->gated) {
         attn_linear_forward(t->factor, x, n, &feed->linear1);
         attn_pointwise_current()->multiply(t->active, t->factor, n * F);
     }
-    attn_dropout(t->active, n * F, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
+    attn_dropout(t->active, n * F, first, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
     attn_linear_forward(out, t->active, n, &feed->linear2);
+}
+
+static attn_status feed_forward(float *out, const float *x, model_walk *w, model_half *half,
+                                const model_block *block, model_trace *t, attn_error *err) {
+    const model_feed *feed = &block->feed;
+    const size_t n = half->B * half->T, in = feed->linear1.in, F = feed->linear1.out;
+    const attn_arena_mark mark = attn_arena_here(w->pass.arena);
+    const size_t most = feed_most(n, w->pass.lean);
+    t->feed_seed = attn_dropout_seed(&w->pass);
+    if (take_hidden(w, feed, most, t, err))
+        return ATTN_ENOMEM;
+    for (size_t r = 0, part; r < n; r += part) {
+        part = n - r > most ? FEED_ROWS : n - r;
+        feed_part(out + r * feed->linear2.out, x + r * in, part, r * F, w, feed, t);
+    }
     if (w->pass.lean)
         attn_arena_rewind(w->pass.arena, &mark);
     return ATTN_OK;
@@ -432,7 +452,7 @@ static attn_status feed_backward(float *dx, const float *dout, model_walk *w, mo
     if (!dactive || !dhidden)
         return ATTN_ENOMEM;
     attn_linear_backward(dactive, dout, t->active, n, &feed->linear2);
-    attn_dropout(dactive, n * F, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
+    attn_dropout(dactive, n * F, 0, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
     if (feed->gated && factor_back(dx, dactive, x, n, w, feed, t, err))
         return ATTN_ENOMEM;
     attn_activation_backward(dhidden, dactive, t->hidden, n * F, feed->activation);
@@ -445,8 +465,9 @@ static void feed_cost(const model_block *block, const model_extent *e, attn_laye
     const double n = (double)e->B * (double)e->T;
     const int forward = 1 + keeps_hidden(feed) + feed->gated, backward = 2 + feed->gated;
     attn_layer_cost taken = {0};
+    const double rows = (double)feed_most(e->B * e->T, e->use.lean);
     for (int i = 0; i < forward + (e->use.training ? backward : 0); i++)
-        attn_cost_floats(&taken, n * (double)feed->linear1.out);
+        attn_cost_floats(&taken, rows * (double)feed->linear1.out);
     *(e->use.lean ? &cost->passing : &cost->bytes) += taken.bytes;
     for (int i = 0; i < 1 + feed->gated; i++)
         attn_linear_cost(&feed->linear1, n, e->use.training, cost);

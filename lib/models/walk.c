@@ -11,7 +11,8 @@ static size_t numbers(const model_walk *w, const model_half *half) {
 }
 
 static void drop(const model_walk *w, const model_half *half, float *x, uint64_t seed) {
-    attn_dropout(x, numbers(w, half), attn_dropout_of(&w->pass, w->model->config.dropout_p), seed);
+    attn_dropout(x, numbers(w, half), 0, attn_dropout_of(&w->pass, w->model->config.dropout_p),
+                 seed);
 }
 
 /* The buffers [n, D] of blocks. A lean pass takes those of a stack once, and its blocks write them
@@ -39,6 +40,19 @@ static bool makes_inner(const model_block *block) {
 }
 static bool makes_sum(const model_block *block) {
     return block->wrap != WRAP_NONE && block->wrap != WRAP_BEFORE;
+}
+
+model_shared attn_models_shared(const model_stack *stack) {
+    model_shared s = {.outputs = 2};
+    for (size_t i = 0; i < stack->count; i++) {
+        const model_block *block = &stack->blocks[i];
+        const size_t inners = makes_inner(block);
+        if (block->parallel)
+            s.outputs = MODEL_OUTPUTS;
+        s.inners = block->shares_norm ? MODEL_INNERS : s.inners > inners ? s.inners : inners;
+        s.sums |= makes_sum(block);
+    }
+    return s;
 }
 
 /* Sets t->inner: computes norm(x), or takes the norm of the block before. */
@@ -96,11 +110,12 @@ static attn_status run_block(model_walk *w, model_half *half, const model_block 
 static attn_status run_stack(model_walk *w, model_half *half, attn_error *err) {
     const model_stack *stack = half->stack;
     const float *x = half->embedded;
+    const model_shared count = attn_models_shared(stack);
     buffers shared[MODEL_OUTPUTS], own;
     half->traces = attn_arena_zeroed(w->pass.arena, stack->count, sizeof *half->traces);
     ATTN_TAKEN(half->traces, "the blocks of a pass", err);
-    for (size_t i = 0; w->pass.lean && i < MODEL_OUTPUTS; i++)
-        ATTN_TRY(take(w, half, i < MODEL_INNERS, !i, &shared[i], err));
+    for (size_t i = 0; w->pass.lean && i < count.outputs; i++)
+        ATTN_TRY(take(w, half, i < count.inners, i < count.sums, &shared[i], err));
     for (size_t i = 0; i < stack->count; i++) {
         const model_block *block = &stack->blocks[i];
         model_trace *t = &half->traces[i];
@@ -108,8 +123,9 @@ static attn_status run_stack(model_walk *w, model_half *half, attn_error *err) {
         t->x = block->parallel ? t[-1].x : x;
         t->base = x;
         if (w->pass.lean)
-            own = (buffers){shared[i % MODEL_OUTPUTS].out, shared[i % MODEL_INNERS].inner,
-                            shared->sum, shared->stats};
+            own = (buffers){shared[i % count.outputs].out,
+                            count.inners ? shared[i % count.inners].inner : NULL, shared->sum,
+                            shared->stats};
         else
             ATTN_TRY(take(w, half, makes_inner(block), makes_sum(block), &own, err));
         t->out = own.out;

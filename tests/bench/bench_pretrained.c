@@ -49,6 +49,12 @@ static double most_resident(void) {
     return (double)most;
 }
 
+/* Keeps one block for the next pass, and not beside it the blocks of the one before. */
+static void reset(attn_arena *arena) {
+    attn_arena_reset(arena);
+    attn_block_trim(0);
+}
+
 static double prefill(bench *b, size_t n) {
     const attn_model_config *config = attn_model_configuration(b->known.model);
     const bool encodes = config->architecture == ATTN_MODEL_ENCODER;
@@ -63,7 +69,7 @@ static double prefill(bench *b, size_t n) {
         .keep = ATTN_KEEP_OPERATIONS, .last_logits = 1, .no_logits = encodes};
     attn_model_outputs out;
     attn_error err;
-    attn_arena_reset(b->arena);
+    reset(b->arena);
     const double start = now();
     check(attn_model_forward(b->known.model, &batch, &options, b->arena, NULL, NULL, &out, &err),
           &err);
@@ -88,7 +94,7 @@ static double decode(bench *b, size_t n, size_t more) {
     options.token = each_token;
     options.ctx = b;
     b->generated = 0;
-    attn_arena_reset(b->arena);
+    reset(b->arena);
     check(attn_model_generate(b->known.model, b->ids, &length, 1, n, &options, b->arena, NULL, NULL,
                               &out, &err),
           &err);

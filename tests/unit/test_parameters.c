@@ -19,14 +19,14 @@ static void test_dropout(void **state) {
     size_t dropped = 0;
     for (size_t i = 0; i < N; i++)
         x[i] = 3;
-    attn_dropout(x, N, 0.25, 99);
+    attn_dropout(x, N, 0, 0.25, 99);
     for (size_t i = 0; i < N; i++) {
         const bool gone = attn_rng_uniform(99, i) < 0.25;
         assert_true(x[i] == (gone ? 0 : 3 * (float)(1 / 0.75)));
         dropped += gone;
     }
     assert_true(dropped > 2300 && dropped < 2700);
-    attn_dropout(x, N, 0, 99);
+    attn_dropout(x, N, 0, 0, 99);
     (void)state;
 }
 
