@@ -39,10 +39,10 @@ static int no_resources(void) {
     return complain(SRV_EXIT_RESOURCES, "cannot start", "", "not enough memory or threads");
 }
 
-#define ASK_MS 500 /* how long to wait for an answer of the program that has the port already */
+#define ASK_MS 500 /* time to wait for an answer of the program that already has the port */
 
 /* Prints why the service cannot listen on an address, and how to choose another one. If another
- * attnd listens on the address already, says so. Returns the exit code. */
+ * attnd already listens on the address, says that. Returns the exit code. */
 static int cannot_listen(const srv_config *config, const char *setting, const char *text,
                          const srv_address *address, int failed) {
     char there[64] = "";
@@ -124,8 +124,8 @@ static int refused(const srv_config_error *err) {
     return err->memory ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
 }
 
-/* Notes the present states of the files that srv_app_look watches. Called before the files are
- * read, so that a change made while they are read is noticed later. */
+/* Records the present states of the files that srv_app_look watches. Called before the files are
+ * read, so that a change while they are read is noticed later. */
 static void see(srv_app *app) {
     const srv_config *config = app->config;
     app->seen[SRV_APP_KEYS] = srv_file_look(config->keys_file);
@@ -165,8 +165,8 @@ static int open_files(srv_app *app) {
     return code ? code : open_tls(app, &err);
 }
 
-/* Checks that no field table of a route has more than SRV_FIELDS_MOST rows, the bits of the word
- * `given`. More rows are a programming error. */
+/* Checks that no field table of a route has more than SRV_FIELDS_MOST rows, because srv_given_bits
+ * has one bit for each row. More rows are a programming error. */
 static void check_tables(void) {
     for (const srv_route *route = srv_routes; route->method; route++)
         if (route->fields && !srv_fields_fit(route->fields)) {
@@ -194,8 +194,8 @@ static int open_lessons(srv_app *app) {
     return failed ? complain(SRV_EXIT_USAGE, "cannot use lessons_dir", path, strerror(failed)) : 0;
 }
 
-/* Returns whether memory_bytes is more than the machine has. Then, under load, the kernel kills the
- * process before the budget refuses a request. */
+/* Returns whether memory_bytes is more than the machine has. If so, the kernel kills the process
+ * under load before the budget refuses a request. */
 static bool is_beyond_machine(const srv_config *config) {
     const uint64_t most = srv_host_memory("");
     return most && (uint64_t)config->memory_bytes > most;
@@ -232,8 +232,8 @@ int srv_app_check(const srv_config *config) {
     return code;
 }
 
-/* File descriptors that are needed besides those of connections: listening sockets, files that are
- * mapped or written, and the log. */
+/* File descriptors that are needed in addition to those of connections: listening sockets, files
+ * that are mapped or written, and the log. */
 #define OTHER_FILES 64
 
 /* Logs a warning if `files`, the limit of open files, is too small for the setting connections.
@@ -254,8 +254,8 @@ static void tell_memory(const srv_app *app) {
                       (unsigned long long)srv_host_memory(""));
 }
 
-/* Logs if the attention kernels or OpenBLAS are not the ones that an operator would expect:
- * emulated or unavailable AMX, an OpenBLAS with threads. */
+/* Logs a message if the attention kernels or OpenBLAS are not those that an operator would expect:
+ * AMX is emulated or unavailable, or OpenBLAS has threads. */
 static void tell_kernels(srv_log *log) {
     const char *tiles = attn_isa_tiles();
     if (tiles && strcmp(tiles, "emulated") == 0)
@@ -287,8 +287,8 @@ static size_t long_threads(const srv_config *config) {
 #define HOUSEKEEPING_NS 250000000  /* time between two calls of keep_house */
 #define UNUSED_NS       2000000000 /* a freed block goes back to the system after this time */
 
-/* Runs on the housekeeping thread. Removes expired runs and unused maps, sends signs of life on the
- * event streams of jobs, and returns freed blocks that were not reused to the operating system. */
+/* Does the housekeeping, on its own thread. Removes expired runs and unused maps, keeps the event
+ * streams of jobs alive, and returns freed blocks that were not reused to the operating system. */
 static int64_t keep_house(void *of) {
     srv_app *app = of;
     srv_runs_tick(app->runs);
@@ -352,7 +352,7 @@ int srv_app_open(srv_app *app, const srv_config *config) {
                                                                                   : no_resources();
 }
 
-/* Notes whether a part could be read again. */
+/* Records whether a part could be read again. */
 static void note_part(srv_app *app, srv_app_part part, bool read) {
     if (read)
         atomic_fetch_and(&app->stale, ~(1U << part));
@@ -434,8 +434,8 @@ void srv_app_started(srv_app *app) {
                   });
 }
 
-/* After the port is closed to new connections, the service waits this long for requests that
- * clients were about to send on open connections, and answers them with 503. */
+/* After the port is closed to new connections, the service waits for this time. Requests that
+ * arrive on open connections during it are answered with 503. */
 #define QUIET_MS 200
 
 static void pause_ms(int64_t ms) {

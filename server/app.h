@@ -13,8 +13,8 @@ int srv_app_open(struct srv_app *app, const srv_config *config);
  */
 int srv_app_check(const srv_config *config);
 /* Reads keys_file, tls_cert, tls_key and models_dir again. The main thread calls this after SIGHUP.
- * If a file cannot be used, the service continues with what it read before. Successes and failures
- * are logged. */
+ * If a file cannot be used, the service continues with the contents that it read before. Successes
+ * and failures are logged. */
 void srv_app_reload(struct srv_app *app);
 /* Reads keys_file, tls_cert and tls_key again if they have changed. The main thread calls this
  * every two seconds. */

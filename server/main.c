@@ -120,7 +120,7 @@ static bool set_port(srv_config *config, const char *port, srv_config_error *err
     return srv_config_set(config, "listen", text, "--port", err) || say(err);
 }
 
-enum { MOST_OPTIONS = 64 }; /* most known options that unknown_option compares with a wrong one */
+enum { MOST_OPTIONS = 64 }; /* largest number of known options that unknown_option compares */
 
 /* Writes the key of the setting for an option to `key`: "max_cells" for --max-cells. `length` is
  * the length of the option's name with its dashes. Returns false if the name is longer than any
@@ -184,9 +184,9 @@ static bool is_command(const char *text, command *out) {
     return false;
 }
 
-/* Reads the command line. It is read twice, because a file of settings must be read before the
- * settings of the command line, which replace those of the file. `settings` false: takes the path
- * of --config and a command such as --help. `settings` true: takes the settings. */
+/* Reads the command line. It is read twice: the settings of the command line replace those of a
+ * file, so the file must be read between. If `settings` is false, reads only the path of --config
+ * and a command such as --help. If `settings` is true, reads the settings. */
 static bool walk(srv_config *config, int argc, char **argv, const char **file, command *what,
                  bool settings, srv_config_error *err) {
     const char *port = NULL;
@@ -242,7 +242,7 @@ static int check_health(const srv_config *config) {
 
 enum { DOCUMENT_ROOM = 16 << 20 }; /* more bytes than openapi.json needs */
 
-/* Prints what GET /openapi.json answers, for a service at the address of the document. */
+/* Prints the answer of GET /openapi.json, for a service at the address of the document. */
 static int print_openapi(const srv_config *config) {
     srv_app app = {.config = config};
     srv_request req = {.app = &app, .arena = attn_arena_new(DOCUMENT_ROOM), .forwarded = true};
@@ -306,7 +306,7 @@ static int serve(const srv_config *config, bool hello) {
     sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of file sizes shall fail with EFBIG */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of file sizes must fail with EFBIG */
     srv_app app = {0};
     int code = srv_app_open(&app, config);
     if (!code) {
@@ -356,8 +356,8 @@ static int act(srv_config *config, command what) {
     return srv_app_check(config);
 }
 
-/* Opens /dev/null in the place of closed standard streams. Otherwise a socket or a file could get
- * the number of standard error, and the log would be written there. */
+/* Opens /dev/null in place of closed standard streams. Otherwise a socket or a file could get the
+ * number of standard error, and the log would be written there. */
 static void open_standard_streams(void) {
     int fd;
     do
