@@ -26,8 +26,8 @@
             .description = text                                                                    \
     }
 
-/* The rows of the routes of a /v2 model. They are used twice: for paths with a version and
- * without. */
+/* The rows of the routes of a /v2 model. They are used twice, for paths with a version and for
+ * paths without. */
 #define V2_MODEL(path)                                                                             \
     V2_GET(path, srv_v2_model, "A model's inputs and outputs", "V2Model",                          \
            "Answers names, element types and shapes of the tensors."),                             \
@@ -50,7 +50,7 @@
             .takes_token = true, .description = text                                               \
     }
 
-/* Rows leave out their last members where these are zero. Without this line GCC would warn. */
+/* The rows leave out their last members if these are zero. Without this line, GCC would warn. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const srv_route srv_routes[] = {
     {"GET", "/", SRV_KEYED, SRV_HERE, srv_page, NULL,
