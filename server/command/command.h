@@ -1,7 +1,7 @@
-/* The commands of the program beside the daemon: `attnd corpus`, `attnd train`,
- * `attnd score`, `attnd experiment` and `attnd models`. Each command has a function, and all but
- * the last have a table of options. Exit codes: 0 success, 2 a wrong option, SRV_COMMAND_STOPPED
- * stopped by a signal, 1 any other failure. */
+/* The commands of the program besides the daemon: `attnd corpus`, `attnd train`, `attnd score`,
+ * `attnd experiment` and `attnd models`. Each command has a function, and all but the last have a
+ * table of options. Exit codes: 0 success, 2 a wrong option, SRV_COMMAND_STOPPED stopped by a
+ * signal, 1 any other failure. */
 #ifndef SRV_COMMAND_H
 #define SRV_COMMAND_H
 
@@ -17,14 +17,14 @@
 #include "wire/decode.h"
 
 enum { SRV_OPTION_NAME = 64 }; /* buffer size of an option's name */
-/* Writes the name to `text` with "-" in place of "_", and returns it: fields and settings have
+/* Writes the name to `text`, with "-" in place of "_", and returns `text`. Fields and settings have
  * underscores, options have dashes. */
 const char *srv_option_dashed(const char *name, char text[SRV_OPTION_NAME]);
 
 /* Options are rows of a field table (wire/decode.h) of the kinds BOOL, INT, REAL, STRING and ENUM.
- * They set members of the struct at `base`, which has the default values beforehand. The option of
- * the field "batch_tokens" is --batch-tokens. The table ends before the first row whose member lies
- * beyond the first `size` bytes of the struct. */
+ * They set members of the struct at `base`, which must hold the default values before. The option
+ * of the field "batch_tokens" is --batch-tokens. The table ends before the first row whose member
+ * lies beyond the first `size` bytes of the struct. */
 typedef struct srv_options {
     const srv_field *fields;
     void *base;
@@ -51,7 +51,7 @@ atomic_int *srv_command_watch_stop(void);
 /* A progress bar on the last line of a terminal, which is stderr. */
 typedef struct srv_bar {
     bool wanted; /* stderr is a terminal */
-    bool drawn;  /* the bar is on its last line */
+    bool drawn;  /* the bar is now on the last line */
 } srv_bar;
 /* Draws the bar for the completed share `done` (0 … 1). The caller writes text behind it and
  * flushes stderr. */

@@ -1,5 +1,5 @@
 /* `attnd corpus` prints sentence pairs of the built-in corpora with their word alignments, for
- * people to look at or for training other programs. */
+ * reading or for training other programs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ static bool print_json(const attn_pair *p, attn_arena *scratch) {
 }
 
 static int print_pairs(const command_options *w, const attn_corpus *corpus) {
-    static attn_pair pair; /* not on the stack, because it has 15 KB */
+    static attn_pair pair; /* static, because 15 KB are too large for the stack */
     attn_error err;
     attn_arena *scratch = attn_arena_new((size_t)1 << 20);
     int code = scratch ? 0 : 1;

@@ -15,7 +15,7 @@ static const double scale = 2; /* pixels of a PNG for each unit of length of the
 /* Folder and names of the files that are written. */
 typedef struct place {
     const char *folder, *name; /* the files are folder/name.json, folder/name-PICTURE.svg, … */
-    FILE *say;                 /* print the path of each file here; NULL: nowhere */
+    FILE *say;                 /* the path of each file is printed here; NULL: nowhere */
     attn_error *err;
 } place;
 

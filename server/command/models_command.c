@@ -1,5 +1,5 @@
-/* `attnd models check DIR` says of each file of a models_dir what it is, what was read of it, and
- * what is refused and why. */
+/* `attnd models check DIR` describes each file of a models_dir: what it is, what was read from it,
+ * and what is refused and why. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@ enum {
     TYPES = 32
 }; /* kinds of tensors that a line counts; there are 13 of GGUF, 8 of safetensors */
 
-/* How many tensors have which type. */
+/* The number of tensors of each type. */
 typedef struct type_counts {
     const char *name[TYPES];
     size_t count[TYPES], types, tensors;
@@ -44,7 +44,8 @@ static void print_counts(const type_counts *c) {
     printf("; %.0f parameters\n", c->values);
 }
 
-/* Prints what is refused of a file that was read. Returns whether there is something. */
+/* Prints the tensors of a file that are refused, although the file was read. Returns whether there
+ * are any. */
 static bool print_unusable(const attn_unusable_tensor *list, size_t count) {
     for (size_t i = 0; i < count; i++)
         printf("  refused: %s: %s\n", list[i].name, list[i].reason);
@@ -111,8 +112,8 @@ static bool describe_safetensors(const char *name, srv_weights *w) {
     return print_unusable(w->tensors.unusable, w->tensors.unusable_count);
 }
 
-/* Prints of which family a model of another program is, as the service reads it. Returns whether it is
- * refused. */
+/* Prints the family of a model that another program wrote, as the service reads it. Returns whether
+ * the model is refused. */
 static bool print_family(const srv_weights *w) {
     const attn_known_files files = srv_weights_files(w);
     attn_known_model known = {0};
@@ -129,7 +130,7 @@ static bool print_family(const srv_weights *w) {
     return refused;
 }
 
-/* Describes one name of the directory. Returns whether something of it is refused. */
+/* Describes the file or folder with this name. Returns whether a part of it is refused. */
 static bool check_name(int dir, const char *name) {
     srv_weights w;
     attn_error err = {0};

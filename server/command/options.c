@@ -1,5 +1,5 @@
-/* What all commands share: reading options, printing errors and progress bars, and the flag that a
- * signal sets. */
+/* Functions that all commands share: they read options, print errors and progress bars, and set a
+ * flag when a signal arrives. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ atomic_int *srv_command_watch_stop(void) {
 }
 
 enum {
-    MOST_OPTIONS = 128, /* most options of a command */
+    MOST_OPTIONS = 128, /* largest number of options of a command */
     BAR = 24,           /* characters of the progress bar */
 };
 
@@ -43,7 +43,7 @@ void srv_bar_clear(srv_bar *bar) {
 }
 
 typedef struct option {
-    const srv_field *field; /* NULL: the end of a list of options */
+    const srv_field *field; /* NULL: end of a list of options */
     void *to;               /* the member that the option sets */
 } option;
 
@@ -62,7 +62,7 @@ static void print_default(const option *o) {
     else if (o->field->kind == SRV_STRING && *(const char *const *)o->to)
         printf(" (%s)", *(const char *const *)o->to);
     else if (o->field->kind == SRV_REAL && !isnan(*(const double *)o->to))
-        printf(" (%g)", *(const double *)o->to); /* NaN: the doc of the option names the default */
+        printf(" (%g)", *(const double *)o->to); /* for NaN, the doc says the default */
 }
 
 static void print_help(const option *o, const char *about, const char *command) {

@@ -1,6 +1,6 @@
 /* `attnd score` scores a trained model on held-out sentences of its corpus: BLEU, the share of
- * exact translations and alignment errors. For a model of one stack it computes the share of words
- * that are predicted right, and the perplexity. */
+ * exact translations and alignment errors. For a model with only an encoder or a decoder, it
+ * computes the share of words that are predicted correctly, and the perplexity. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "command/command.h"
 #include "store/model_disk.h"
 
-/* Returns the smallest alignment error of any attention head; *which is the head. */
+/* Returns the smallest alignment error of all attention heads, and sets *which to the head that has
+ * it. */
 static double best_head(const attn_model_scores *s, size_t *which) {
     double best = attn_alignment_error(&s->heads[0]);
     *which = 0;

@@ -17,7 +17,7 @@ typedef struct train_command {
 } train_command;
 
 #define OPTION(...) SRV_NAMED_ROW(train_command, __VA_ARGS__)
-/* The options beside the fields of training jobs. */
+/* The options that training jobs do not have as fields. */
 static const srv_field option_fields[] = {
     OPTION("init", run.init, SRV_STRING, "start with the values and vocabularies of this model"),
     OPTION("out", run.out, SRV_STRING, "file of the model; its checkpoint is beside it"),
