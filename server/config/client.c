@@ -1,4 +1,4 @@
-/* Addresses are kept as 16 bytes, IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), so that one
+/* Addresses are stored as 16 bytes, IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2). Therefore one
  * comparison of prefixes serves both IPv4 and IPv6. */
 #include "config/client.h"
 
@@ -93,8 +93,8 @@ bool srv_client_is_local(const char *address) {
                           : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)bytes);
 }
 
-/* Reads one entry of X-Forwarded-For, `size` bytes: "192.0.2.1", "2001:db8::1", or as some proxies
- * write it "192.0.2.1:80", "[2001:db8::1]" or "[2001:db8::1]:80". false: it is not an address. */
+/* Reads one entry of X-Forwarded-For, `size` bytes: "192.0.2.1", "2001:db8::1", or, as some proxies
+ * write, "192.0.2.1:80", "[2001:db8::1]" or "[2001:db8::1]:80". false: it is not an address. */
 static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]) {
     char entry[ENTRY];
     while (size && (*text == ' ' || *text == '\t'))
@@ -115,9 +115,9 @@ static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]
     return read_address(address, bytes);
 }
 
-/* Searches one value of X-Forwarded-For from right to left and writes each address that it reads to
- * `address`. true: all entries are proxies, so the value to the left must be searched too. false:
- * the search is over. */
+/* Searches one value of X-Forwarded-For from right to left, and writes each address that it reads
+ * to `address`. true: all entries are proxies, so the caller must search the value to the left,
+ * too. false: the search is over. */
 static bool search_value(const srv_texts *proxies, const char *value,
                          char address[SRV_CLIENT_TEXT]) {
     const char *end = value + strlen(value);

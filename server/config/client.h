@@ -1,6 +1,6 @@
-/* Finds the address of a client, also of one behind trusted proxies (setting trusted_proxies), and
- * the number by which the queue and the quotas tell clients apart. Any thread may call these
- * functions. */
+/* Finds the address of a client, including a client behind trusted proxies (setting
+ * trusted_proxies), and the number by which the queue and the quotas distinguish clients. Any
+ * thread may call these functions. */
 #ifndef SRV_CLIENT_H
 #define SRV_CLIENT_H
 
@@ -18,8 +18,9 @@ bool srv_client_is_network(const char *text);
 /* Writes the address of the other end of a connection to `address`, without its port: "127.0.0.1"
  * or "::1". A unix socket, for which `peer` may be NULL, has the address "unix". */
 void srv_client_address(const struct sockaddr *peer, char address[SRV_CLIENT_TEXT]);
-/* Returns whether the address, in the form of srv_client_address, is that of a trusted proxy: it is
- * in one of the networks `proxies`, or it is "unix" and `proxies` has the entry "unix". */
+/* Returns whether the address, in the form of srv_client_address, belongs to a trusted proxy. It
+ * does if it is in one of the networks `proxies`, or if it is "unix" and `proxies` has the entry
+ * "unix". */
 bool srv_client_is_proxy(const srv_texts *proxies, const char *address);
 
 /* Returns whether the address, in the form of srv_client_address, is a loopback address or "unix".
@@ -32,8 +33,8 @@ bool srv_client_is_local(const char *address);
  *
  * Each proxy appends the address from which it got the request. Therefore the lists are searched
  * from right to left, and the client is the first address that is not a proxy. If all are proxies,
- * the client is the leftmost address. An entry that is not an address ends the search; the client
- * is then the address to its right. */
+ * the client is the leftmost address. An entry that is not an address ends the search. In that case
+ * the client is the address to its right. */
 void srv_client_behind(const srv_texts *proxies, const char *const *values, size_t count,
                        char address[SRV_CLIENT_TEXT]);
 

@@ -1,6 +1,6 @@
 /* The sources are read in this order: defaults, JSON file, environment, command line. A later one
- * replaces the values of an earlier one. All of them set values by number_set, string_set,
- * choice_set and list_set, so that they share checks and error texts. */
+ * replaces the values of an earlier one. All sources use number_set, string_set, choice_set and
+ * list_set. Therefore they share checks and error texts. */
 #include "config/config.h"
 
 #include <ctype.h>
@@ -287,7 +287,7 @@ bool srv_config_environment(srv_config *c, char **environment, srv_config_error 
             continue;
         char name[80], key[64];
         size_t size = (size_t)(equals - *entry) - 6;
-        size = size < sizeof key ? size : sizeof key - 1; /* a key this long is unknown anyway */
+        size = size < sizeof key ? size : sizeof key - 1; /* a key this long is unknown */
         for (size_t i = 0; i < size; i++)
             key[i] = (char)tolower((unsigned char)(*entry)[6 + i]);
         key[size] = 0;
@@ -322,8 +322,8 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* The smallest memory_bytes. At start the service uses some kilobytes of it; the rest is enough for
- * a small request. */
+/* The smallest memory_bytes. The service uses some kilobytes of it when it starts. The rest is
+ * enough for a small request. */
 enum { MEMORY_LEAST = 1 << 20 };
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -345,16 +345,16 @@ static bool resolve_socket(srv_config *c, srv_config_error *err) {
            srv_config_refuse(err, "\"socket_group\": this machine has no group \"%.80s\"", group);
 }
 
-/* Checks that `bytes`, the value of the setting `part`, is at most `most`, the value of `whole`.
- * false: *err says so. */
+/* Checks that `bytes`, the value of the setting `part`, is at most `most`, the value of the setting
+ * `whole`. false: *err has the reason. */
 static bool is_within(const char *part, int64_t bytes, const char *whole, int64_t most,
                       srv_config_error *err) {
     return bytes <= most || srv_config_refuse(err, "\"%s\" (%lld) is larger than \"%s\" (%lld)",
                                               part, (long long)bytes, whole, (long long)most);
 }
 
-/* Gives settings that are 0 a part of memory_bytes or runs_bytes, and checks that no part is larger
- * than the whole. */
+/* Sets each setting that is 0 to a part of memory_bytes or runs_bytes. Checks that no part is
+ * larger than the whole. */
 static bool resolve_memory(srv_config *c, srv_config_error *err) {
     const int64_t all = c->memory_bytes;
     if (!c->max_request_bytes)

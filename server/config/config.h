@@ -61,7 +61,7 @@ typedef struct srv_setting {
     double min, max;                   /* range of a number, both included */
     const char *const *choices;        /* the words of an SRV_SET_CHOICE, ended by NULL */
     bool (*accepts)(const char *text); /* tests an entry of an SRV_SET_LIST */
-    const char *form;                  /* says in errors what an entry must be */
+    const char *form;                  /* form of an entry in error texts */
     const char *doc;                   /* one or more sentences for --help and config/README.md */
 } srv_setting;
 
@@ -95,8 +95,8 @@ bool srv_config_file(srv_config *c, const char *path, srv_config_error *err);
  * of the variables that Kubernetes sets for a service called attnd. */
 bool srv_config_environment(srv_config *c, char **environment, srv_config_error *err);
 
-/* Some settings use 0 for "choose a value that fits this machine": replaces these zeros by such
- * values. Then checks that the settings fit each other. false: *err states which do not. */
+/* Replaces settings with the value 0 that means "choose a value for this machine". Then checks that
+ * the settings fit each other. false: *err names settings that do not. */
 bool srv_config_resolve(srv_config *c, srv_config_error *err);
 
 const srv_setting *srv_setting_find(const char *key);

@@ -1,5 +1,5 @@
-/* Prints the settings as JSON, as the table at the end of config/README.md, or as options of
- * --help. */
+/* Prints the settings in three forms: as JSON, as the table at the end of config/README.md, or as
+ * options of --help. */
 #include <inttypes.h>
 #include <string.h>
 

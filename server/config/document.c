@@ -1,6 +1,6 @@
-/* The allocator for jansson takes one piece after the other from the caller's block and frees
- * nothing; the caller frees the block as a whole. jansson's allocation hook has no context pointer,
- * so the current document is a thread-local variable. */
+/* The allocator for jansson takes one piece after the other from the caller's block, and frees
+ * nothing. The caller frees the whole block. jansson's allocation hook has no context pointer, so
+ * the current document is a thread-local variable. */
 #include "config/document.h"
 
 #include <attn/memory.h>

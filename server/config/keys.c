@@ -13,7 +13,7 @@
 #include "config/secret.h"
 
 enum { KEY_LEAST = 16, KEY_MOST = 256 }; /* length of a key in characters */
-enum { KEYS_MOST = 1000 };               /* keys in a file */
+enum { KEYS_MOST = 1000 };               /* largest number of keys in a file */
 enum { NAME_DIGITS = 16 };               /* digits in the name "key-…" of a key without a name */
 
 #define NAME_CHARACTERS                                                                            \
@@ -30,9 +30,9 @@ struct srv_key {
     char name[SRV_OWNER_NAME + 1];
     bool admin;
     bool listed;        /* true: the file had this key when it was last read */
-    size_t concurrency; /* most requests at a time; 0: the setting key_requests applies */
-    size_t running;     /* requests that srv_keys_start has counted */
-    size_t held;        /* requests that hold the key; the key must not be freed */
+    size_t concurrency; /* limit of requests at a time; 0: the setting key_requests applies */
+    size_t running;     /* number of requests that srv_keys_start has counted */
+    size_t held;        /* number of requests that hold the key; then it must not be freed */
     size_t line;        /* number of the key's line in the file, from 1 */
 };
 
@@ -91,7 +91,8 @@ static bool read_option(reading *r, srv_key *key, const char *word, size_t size)
            "this line has another word");
 }
 
-/* Names a key without a name by a digest of its text. */
+/* Sets the name of a key that the file does not name. The name is made from a digest of the key's
+ * text. */
 static bool name_by_digest(reading *r, srv_key *key, const char *text, size_t size) {
     static const srv_digest owners = {"owners of attnd"}; /* the same in every process */
     srv_digest digest;
@@ -103,7 +104,7 @@ static bool name_by_digest(reading *r, srv_key *key, const char *text, size_t si
     return true;
 }
 
-/* Returns whether this version or an older one may have given the name to a key without a name. */
+/* Returns whether this version or an older one may have made this name for a key without a name. */
 static bool is_automatic_name(const char *name) {
     const size_t by_digest = sizeof BY_DIGEST - 1, by_line = sizeof BY_LINE - 1;
     const char *digits = name + by_digest, *number = name + by_line;

@@ -5,8 +5,8 @@
  * skipped. KEY has 16 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = (RFC 6750). NAME has 1 to 64
  * characters of A-Z a-z 0-9 - . _; the log shows it in place of the key, and it is the owner of
  * what the key makes. A key without a name is called "key-" and 16 hexadecimal digits of a digest
- * of the key, so that its objects stay its own wherever its line is. Such names, and "line-N",
- * which older versions used, cannot be given to a key. */
+ * of the key. Therefore it still owns its objects after its line has moved. Such names, and
+ * "line-N", which older versions used, cannot be given to a key. */
 #ifndef SRV_KEYS_H
 #define SRV_KEYS_H
 
@@ -32,8 +32,8 @@ size_t srv_keys_count(srv_keys *keys);
 /* Finds the key with the given text and holds it until srv_keys_release. *admin says whether the
  * key has the right "admin". NULL: there is no such key. */
 srv_key *srv_keys_find(srv_keys *keys, const char *text, size_t size, bool *admin);
-/* Counts one more running request of a held key. *limit is set to the most requests that the key
- * may run at a time: the concurrency=N of its line or, without that, `most`; 0 means no limit.
+/* Counts one more running request of a held key. Sets *limit to the number of requests that the key
+ * may run at a time: the concurrency=N of its line or, if the line has none, `most`. 0: no limit.
  * false: the key already runs *limit requests, and the new one is not counted. */
 bool srv_keys_start(srv_keys *keys, srv_key *key, size_t most, size_t *limit);
 void srv_keys_finish(srv_keys *keys, srv_key *key); /* ends a request that srv_keys_start counted */

@@ -33,8 +33,8 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     return last[m];
 }
 
-/* Returns whether `longer` contains `word` of n characters: "mask" counts as near "attn_mask",
- * although it is five edits away. */
+/* Returns whether `longer` contains `word`, which has n characters. For example, "mask" counts as
+ * similar to "attn_mask", although it is five edits away. */
 static bool contains(const char *longer, const char *word, size_t n) {
     return n >= 3 && strcasestr(longer, word) != NULL;
 }

@@ -5,14 +5,14 @@
 
 #include <stdint.h>
 
-/* The most characters of an API key's name, without the NUL. */
+/* Largest number of characters of an API key's name, without the NUL. */
 enum { SRV_OWNER_NAME = 64 };
 
 typedef uint64_t srv_owner; /* 0: no owner, shared by all */
 
-/* Returns the number of the owner with this name; 0 for NULL. Two names could have the same hash,
- * which is very unlikely. They would then be one client for the fair order of the queue, but would
- * have no rights to each other's objects: rights are decided by names (srv_request_owns). */
+/* Returns the number of the owner with this name; 0 for NULL. It is very unlikely that two names
+ * have the same hash. If they do, the queue treats them as one client, but they have no rights to
+ * each other's objects, because rights depend on names (srv_request_owns). */
 srv_owner srv_owner_of(const char *name);
 
 #endif

@@ -1,6 +1,5 @@
-/* A client must not learn a key from the time that a comparison takes. Therefore digests are
- * compared instead of keys, and they are keyed by a random number (the salt) that only this process
- * knows.
+/* The time of a comparison must not reveal a key to clients. Therefore digests are compared instead
+ * of keys. The digests depend on a random number (the salt) that only this process knows.
  *
  * The text of a file of keys is overwritten after it is read. The API key in a request is not
  * overwritten: it is in a buffer of libmicrohttpd, which frees the buffer as it is. */

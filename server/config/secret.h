@@ -20,13 +20,14 @@ typedef struct srv_digest {
 bool srv_secret_salt(srv_digest *salt);
 /* Computes HMAC-SHA-256 of the text with the salt as its key. */
 bool srv_secret_digest(const srv_digest *salt, const char *text, size_t size, srv_digest *out);
-/* Compares two digests in a time that does not depend on where they differ. */
+/* Compares two digests. The time does not depend on the place where they differ. */
 bool srv_secret_equal(const srv_digest *a, const srv_digest *b);
 
-/* Reads a whole regular file of at most 1 MiB and adds a NUL at its end. Refuses a file that others
- * than owner and group may access, or that the group may write. (Secrets that Kubernetes mounts are
- * readable by a group.) The caller frees the text with srv_secret_free. false: *err has the reason;
- * its text begins with `setting`, the name of the setting that names the file. */
+/* Reads a whole regular file of at most 1 MiB and adds a NUL at its end. Refuses a file that is
+ * accessible to others than its owner and its group, or writable by the group. (Secrets that
+ * Kubernetes mounts are readable by a group.) The caller frees the text with srv_secret_free.
+ * false: *err has the reason; its text begins with `setting`, the name of the setting that names
+ * the file. */
 bool srv_secret_read(const char *setting, const char *path, char **text, size_t *size,
                      srv_config_error *err);
 void srv_secret_free(char *text, size_t size); /* wipes the text first; NULL is allowed */

@@ -1,20 +1,20 @@
 /* The table of all settings. The members of srv_config and the rows of srv_settings (config.h) are
- * made from it. The readers of the JSON file, the environment and the command line use these rows,
- * and so do --help, the limits of GET /version and config/README.md. Numbers are limits; GET
- * /version shows them.
+ * made from it. The JSON file, the environment and the command line are read by these rows. --help,
+ * the limits of GET /version and config/README.md are made from them. Settings that are numbers are
+ * limits.
  *
- *   TEXT(name, default, meaning)                        char *
- *   LIST(name, accepts, form, meaning)                  srv_texts; the default is an empty list.
+ *   TEXT(name, default, meaning)                        char * LIST(name, accepts, form, meaning)
+ *   srv_texts; the default is an empty list.
  *                                                       `accepts` tests an entry, and `form` says
  *                                                       in errors what an entry must be
- *   CHOICE(name, default, words, meaning)               int, an index into `words`
- *   BOOL(name, default, meaning)                        bool
- *   INT, BYTES(name, default, least, most, meaning)     int64_t; a text of BYTES may have a unit
- *   REAL(name, default, least, most, meaning)           double */
+ *   CHOICE(name, default, words, meaning)               int, an index into `words` BOOL(name,
+ *   default, meaning)                        bool INT, BYTES(name, default, least, most, meaning)
+ *   int64_t; a text of BYTES may have a unit REAL(name, default, least, most, meaning)
+ *   double */
 #ifndef SRV_SETTINGS_H
 #define SRV_SETTINGS_H
 
-#define SRV_MOST 9007199254740992.0 /* 2^53: all integers up to it are exact as doubles */
+#define SRV_MOST 9007199254740992.0 /* 2^53: a double holds every integer up to it exactly */
 
 #define SRV_SETTINGS(TEXT, LIST, CHOICE, BOOL, INT, BYTES, REAL)                                   \
     TEXT(listen, "127.0.0.1:8080",                                                                 \
