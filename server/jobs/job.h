@@ -38,16 +38,16 @@ typedef struct srv_job_event {
     size_t size;
 } srv_job_event;
 
-/* Whether a running job must stop. */
+/* Whether a running job must stop, and why. */
 enum {
     JOB_GO_ON,
     JOB_CANCEL, /* a client cancels the job */
     JOB_DRAIN,  /* the service ends; the job continues after a restart */
 };
 
-/* The facts of a job: everything about the job that changes while it waits, runs and ends. NaN, -1
- * and NULL mean "not known yet". By the table srv_job_facts_fields, facts are written to answers
- * and files, and read back from files. The decoder sets `given`. */
+/* The facts of a job: all data about the job that changes while it waits, runs and ends. NaN, -1
+ * and NULL mean "not known yet". The table srv_job_facts_fields is used to write facts to answers
+ * and files, and to read them from files. The decoder sets `given`. */
 typedef struct srv_job_validation {
     srv_given_bits given;
     double loss;  /* mean loss per word, in nats */
@@ -72,7 +72,8 @@ typedef struct srv_job_scores {
     double bleu;           /* 0 … 100 */
     double exact;          /* share of sentences that were translated exactly, 0 … 1 */
     srv_job_alignment alignment_error;
-    /* An encoder or a decoder alone has these members instead of those above. */
+    /* A model with only an encoder or only a decoder has the following members instead of those
+     * above. */
     int64_t num_words; /* number of words that were predicted */
     double right;      /* share of words that were predicted correctly, 0 … 1 */
     double loss;       /* mean loss per word, in nats */
@@ -94,7 +95,7 @@ typedef struct srv_job_facts {
     int64_t peak_bytes;     /* largest memory use of the job; known when it has ended */
 } srv_job_facts;
 
-/* The result of an experiment, as it is answered to clients. */
+/* The result of an experiment, in the form in which clients get it. */
 typedef struct srv_job_result {
     attn_arena *arena;    /* holds everything below; NULL: there is no result */
     srv_piece json, text; /* the findings as JSON and as text for terminals */
@@ -120,15 +121,15 @@ struct srv_job_entry {
     uint64_t first_event;              /* number of the oldest kept event */
     uint64_t next_event;               /* number that the next event will get */
     int64_t told_ns;                   /* when the last progress event was added */
-    int failed;       /* errno value if the job's checkpoint could not be read; else 0 */
+    int failed;       /* errno value why the job's checkpoint could not be read; else 0 */
     int64_t again_ns; /* after such a failure: when the job may run again (attn_now_ns) */
     struct srv_job_reader *readers; /* the streams that follow the job (job_events.c) */
     srv_job_result result;
-    struct srv_job_look *look; /* members of looks and stores only; NULL: another kind */
+    struct srv_job_look *look; /* only looks and stores have this member; NULL: another kind */
 };
 
-/* A job of jobs_dir with a file that cannot be read now, for a reason that lies outside of the
- * file, such as a lack of memory. The job is not in the list of jobs. */
+/* A job of jobs_dir with a file that cannot be read now, although its contents may be right, for
+ * example because memory ran out. The job is not in the list of jobs. */
 typedef struct srv_job_unread {
     struct srv_job_unread *next;
     char id[SRV_JOB_ID + 1];
@@ -144,9 +145,9 @@ struct srv_jobs {
     srv_models *models;
     srv_log *log;
     srv_held_list list; /* the jobs, in order of creation */
-    size_t count;       /* number of jobs, unread ones included, looks and stores not */
+    size_t count;       /* number of jobs with unread ones, without looks and stores */
     srv_job_unread *unread;
-    int64_t tried_ns;         /* when the unread jobs were tried last */
+    int64_t tried_ns;         /* when the store last tried to read the unread jobs */
     srv_job_entry *restoring; /* the job that is being restored, before it is in the list */
     size_t running_bytes;     /* memory reserved by running jobs */
     bool stopping;            /* the service ends */
@@ -171,11 +172,11 @@ void srv_job_write_request(attn_json_text *j, const srv_job_body *body);
  * and remove nothing. */
 
 /* Writes the path of a file of the job. false: it does not fit into `path`, or there is no
- * jobs_dir; then `path` is "" or incomplete. */
+ * jobs_dir. In that case `path` is "" or incomplete. */
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]);
-/* Returns `where`, the place of an error, without a leading path of jobs_dir, which clients must
- * not see. */
+/* Returns `where`, the place of an error, without the path of jobs_dir at its beginning. Clients
+ * must not see this path. */
 const char *srv_jobs_dir_place(const srv_jobs *jobs, const char *where);
 /* Writes the job's description, body and facts, to <id>.json. The caller has the lock. Returns 0,
  * or an errno value, which is also logged. */
@@ -184,13 +185,13 @@ int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
 bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       const srv_piece *data);
 /* Reads a file of an experiment's result into the arena. `files` are the checksums in the job's
- * description; they must include that of the file. Returns 0, or an errno value, after which *data
- * is unchanged. EBADMSG: the file is not as it was written. */
+ * description, which must include the checksum of the file. Returns 0 or an errno value. After an
+ * error *data is unchanged. EBADMSG: the contents of the file have changed. */
 int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                      const srv_strings *files, attn_arena *arena, srv_piece *data);
-/* Removes all files of the job, its description first, because a start restores jobs by their
- * descriptions. Returns 0, or the errno value of the first file that could not be removed, which is
- * also logged. The caller has the lock. */
+/* Removes all files of the job, its description first, because the service restores jobs from their
+ * descriptions when it starts. Returns 0, or the errno value of the first file that could not be
+ * removed, which is also logged. The caller has the lock. */
 int srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e);
 /* Removes the file <id><suffix> durably, if there is one. Returns 0 or an errno value. */
 int srv_jobs_dir_drop(srv_jobs *jobs, const srv_job_entry *e, const char *suffix);
@@ -198,19 +199,19 @@ int srv_jobs_dir_drop(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
  * deleted jobs. Returns 0. If the directory cannot be used, prints one line to standard error and
  * returns an exit code (SRV_EXIT_*). */
 int srv_jobs_dir_open(srv_jobs *jobs);
-/* If the files of the job with this id cannot be read now, returns the errno value that says why,
+/* If the files of the job with this id cannot be read now, returns the errno value of the reason,
  * else 0. The caller has the lock. */
 int srv_jobs_dir_unread(const srv_jobs *jobs, const char *id);
-/* Tries from time to time to restore the jobs that could not be read. Called by one thread alone,
+/* Tries from time to time to restore the jobs that could not be read. Only one thread calls this,
  * without the lock. */
 void srv_jobs_dir_tick(srv_jobs *jobs, int64_t now_ns);
 void srv_jobs_dir_forget_unread(srv_jobs *jobs); /* frees the list of these jobs */
 
 /* --- jobs.c --- */
 
-/* Adds a job with a body and facts that were read from its description. `files` is as for
- * srv_jobs_dir_get. A job that had not ended is queued again. Returns 0. If a file of the job
- * cannot be read now, returns the errno value that says why, and adds no job. The caller does not
+/* Adds a job with a body and facts that were read from its description. `files` has the meaning as
+ * in srv_jobs_dir_get. A job that had not ended is queued again. Returns 0. If a file of the job
+ * cannot be read now, adds no job and returns the errno value of the reason. The caller does not
  * have the lock. */
 int srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
                      const srv_job_facts *facts, const srv_strings *files);
@@ -261,7 +262,7 @@ typedef struct srv_job_progress {
     double remaining_ms; /* NaN: unknown */
 } srv_job_progress;
 
-/* The next functions add an event. An event of more than EVENT_TEXT bytes is left out. */
+/* The following functions add an event. They leave out an event of more than EVENT_TEXT bytes. */
 
 /* Adds a "state" event, or a "done" event if the job has ended. */
 void srv_job_tell_state(srv_job_entry *e);
@@ -277,10 +278,10 @@ void srv_job_tell_line(srv_job_entry *e, const char *line);
 /* Returns whether a progress event is due: 0.2 s after the last one, or in any case if `must` is
  * true. */
 bool srv_job_is_tell_due(srv_job_entry *e, bool must);
-void srv_job_wake(srv_job_entry *e); /* makes the readers look for new events or the end */
+void srv_job_wake(srv_job_entry *e); /* makes the readers check for new events or the end */
 void srv_job_events_free(srv_job_entry *e);
-/* Sends an empty comment, as a sign of life, to each reader that was sent nothing for
- * heartbeat_ms. */
+/* Sends an empty comment to each reader that was sent nothing for heartbeat_ms, to keep its
+ * connection alive. */
 void srv_job_beat(srv_job_entry *e, int64_t now_ns);
 
 /* --- job_train.c and job_run.c --- */
@@ -289,17 +290,17 @@ void srv_job_beat(srv_job_entry *e, int64_t now_ns);
  * model to the registry. ATTN_ECANCELED: the job was stopped (`stop` says why). */
 attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
 /* Stores a run: a pass of `model`, which is called `name`, over the first pair of the validation
- * set. A failure does not end the job: it is logged, told to the readers, and becomes the error of
+ * set. A failure does not end the job. It is logged, sent to the readers, and becomes the error of
  * the job. */
 struct srv_train_run;
 void srv_job_store(srv_job_entry *e, const attn_model *model, const struct srv_train_run *run,
                    const char *name, srv_reserve *reserve);
 /* Loads the model of an ended job from its file into the registry. If the file is not a model, or
- * there is no room for it, this is logged, and becomes the error of the job if the job has none.
- * Returns 0. If the file cannot be read now, returns the errno value that says why. */
+ * there is no room for it, logs this and makes it the error of the job if the job has none. Returns
+ * 0. If the file cannot be read now, returns the errno value of the reason. */
 int srv_job_restore_model(srv_job_entry *e);
-/* Tells the registry whether the model of the job with this id can be read. `failed` is the errno
- * value that says why it cannot be read now, or 0 if it can be read or the job has no model. */
+/* Tells the registry whether the model of the job with this id can be read. `failed` is 0 if it can
+ * be read or the job has no model, else the errno value of the reason. */
 void srv_job_await_model(srv_jobs *jobs, const char *id, int failed);
 
 /* --- job_experiment.c --- */
@@ -314,30 +315,30 @@ enum { SRV_JOB_SUFFIX = 64 }; /* buffer size of the suffix of a file */
  * are the findings, the text, and then one for each of `pictures`. NULL: there is no part i. */
 srv_piece *srv_job_part(srv_job_result *result, const srv_strings *pictures, size_t i,
                         char suffix[SRV_JOB_SUFFIX]);
-/* Reads the result of an ended experiment from its files. `pictures` names its pictures; `files` is
- * as for srv_jobs_dir_get. A file with wrong contents is named in the error of the job, and its
- * part of the result is empty; the other parts are served. Returns 0. If a file cannot be read now,
- * returns the errno value that says why. */
+/* Reads the result of an ended experiment from its files. `pictures` names its pictures; `files`
+ * has the meaning as in srv_jobs_dir_get. A file with wrong contents is named in the error of the
+ * job, and its part of the result is empty; the other parts are served. Returns 0. If a file cannot
+ * be read now, returns the errno value of the reason. */
 int srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures, const srv_strings *files);
 
 /* --- job_look.c: looks and stores (jobs.h); the caller has the lock --- */
 
 enum { SRV_LOOK_RESULT = 2304 }; /* buffer size of the path of a result */
-/* Runs them, as the function of a thread. Called without the lock. */
+/* Runs looks and stores. This is the function of a thread. Called without the lock. */
 void *srv_look_thread(void *jobs);
 void srv_look_free(srv_job_entry *e);
 void srv_look_drop_body(srv_job_entry *e); /* frees the body that a job of the kind store keeps */
-void srv_look_ask(srv_job_entry *e);       /* notes that somebody has asked for the job now */
+void srv_look_ask(srv_job_entry *e);       /* notes that a client has asked for the job now */
 /* Returns whether the request may read the job: with an API key, or with the read token of the run
  * that a look is about. */
 bool srv_look_opens(const srv_job_entry *e, const srv_request *req);
-/* Cancels looks and stores for which nobody has asked for async_idle_ms. Removes ended ones after
- * 600 s, or earlier while more than 64 ended ones are kept. */
+/* Cancels looks and stores for which no client has asked for async_idle_ms. Removes ended ones
+ * after 600 s, or earlier if more than 64 ended ones are kept. */
 void srv_looks_tick(srv_jobs *jobs, int64_t now_ns);
-/* Writes the request that a look or a store does the work of, as a JSON object. */
+/* Writes the request whose work a look or a store does, as a JSON object. */
 void srv_look_put_request(attn_json_text *j, const srv_job_entry *e);
-/* Writes the path under which clients get the result: that of the answer of a look, or that of the
- * run that a store has stored. "": the job is of another kind, or not done. */
+/* Writes the path of the result: for a look the path of the answer, for a store the path of the run
+ * that it has stored. "": the job is of another kind, or not done. */
 void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]);
 
 #endif

@@ -11,15 +11,15 @@
 #include "request/shared.h"
 
 typedef struct srv_job_reader {
-    srv_stream stream; /* must be the first member, because srv_stream * is cast to reader * */
+    srv_stream stream; /* must be the first member, because a srv_stream * is cast to a reader * */
     struct srv_job_reader *next;
     srv_job_entry *job;
     uint64_t at;     /* number of the next event to send */
     int64_t sent_ns; /* when something was last sent */
-    bool beat;       /* a sign of life is due: send COMMENT if there is no event */
+    bool beat;       /* send COMMENT if there is no event, to keep the connection alive */
 } reader;
 
-enum { TELL_NS = 200000000 }; /* least time between two progress events */
+enum { TELL_NS = 200000000 }; /* shortest time between two progress events */
 
 static const char COMMENT[] = ":\n\n"; /* an empty comment of server-sent events */
 
@@ -54,8 +54,8 @@ static void put_whole(attn_json_text *j, const void *number) {
 /* The members of a state event. */
 typedef struct state_event {
     int state;
-    bool looks;  /* the job is a look or a store, and its events have `result` */
-    bool trains; /* the job is of another kind, and its events have best_loss and model */
+    bool looks;  /* the job is a look or a store, so its events have `result` */
+    bool trains; /* the job is of another kind, so its events have best_loss and model */
     double best_loss;
     const char *model, *result, *run; /* NULL: none */
 } state_event;
@@ -267,8 +267,8 @@ srv_stream *srv_job_follow(srv_request *req, srv_job_entry *e, uint64_t after) {
     }
     srv_stream_init(&r->stream, read_events, close_reader);
     pthread_mutex_lock(&e->jobs->lock);
-    /* Numbers of events begin anew with each process. A client that names a number beyond the last
-     * event has followed the job in an earlier process, and gets all events. */
+    /* The numbers of events start again in each process. A client that names a number beyond the
+     * last event has followed the job in an earlier process. It gets all events. */
     r->at = after < e->next_event ? after + 1 : e->first_event;
     r->sent_ns = attn_now_ns();
     r->job = e;

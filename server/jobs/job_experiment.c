@@ -17,7 +17,7 @@ enum {
     MODEL_TIMES = 4,          /* a model takes at most this many times the bytes of its file */
 };
 
-static const char MODEL[] = "models/en-fr.safetensors"; /* the model that experiments analyse */
+static const char MODEL[] = "models/en-fr.safetensors"; /* the built-in model for experiments */
 
 typedef struct work {
     srv_job_entry *job;
@@ -58,7 +58,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "result", "no memory for texts and pictures");
 }
 
-/* Copies the text into the arena of the result, because the text's own arena is used again. */
+/* Copies the text into the arena of the result, because the arena of the text will be reused. */
 static attn_status keep_text(bool failed, const char *text, size_t size, srv_piece *out,
                              attn_arena *arena, attn_error *err) {
     char *kept = failed ? NULL : attn_arena_text(arena, text, size);
@@ -141,7 +141,7 @@ static attn_status report_findings(work *w, const attn_findings *found, attn_err
 
 /* Reads the file <id><suffix> of the result. If its contents are wrong, leaves *data empty and
  * appends a sentence about the file to the error of the job. Returns 0. If the file cannot be read
- * now, returns the errno value that says why. */
+ * now, returns the errno value of the reason. */
 static int restore_file(srv_job_entry *e, const char *suffix, const srv_strings *files,
                         attn_arena *arena, srv_piece *data) {
     char said[ERROR_TEXT], text[ERROR_TEXT];
@@ -232,7 +232,7 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
 /* --- for requests --- */
 
 /* Sets the problem that a job in this state has no result, or no picture with this name. `lost`:
- * the job had it, but its file is damaged. */
+ * the job had it, but the file is damaged. */
 static void say_none(srv_request *req, const srv_job_entry *e, int state, bool lost) {
     if (lost)
         srv_problem(req, SRV_DAMAGED, NULL,

@@ -31,7 +31,7 @@ static const srv_field *find_setting(const char *name) {
     return f;
 }
 
-/* Settings of several experiments with the same name share one row. Rows have no range, because
+/* Settings of several experiments with the same name share one row. The rows have no range, because
  * each experiment checks the ranges of its own settings. */
 void srv_job_fields_make(void) {
     const attn_experiment *e;
@@ -156,7 +156,7 @@ void srv_job_defaults(srv_job_body *body) {
 }
 
 /* Refuses a field that belongs to jobs of the other kind. A setting of the experiment may have the
- * same name as a training field; then the problem says where to send it. */
+ * same name as a training field. In that case the problem says where to send it. */
 static void refuse_field(srv_request *req, const srv_job_body *body, const char *name) {
     const attn_experiment *e =
         body->experiment < 0 ? NULL : attn_experiment_at((size_t)body->experiment);

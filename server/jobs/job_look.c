@@ -1,9 +1,9 @@
 /* Jobs that do the work of one request. The handler of the route runs again, with a request that
  * this file makes. It keeps its answer with a stored run (the kind look), or it stores a run (the
  * kind store). In this file both kinds are called looks. Looks have a thread of their own, so that
- * none waits for a training. Like requests, and unlike other jobs, they take memory as they need it
- * and compute on the pool of workers, where other work goes first. They are not written to
- * jobs_dir: after a restart a client has to send its request again. */
+ * none waits for a training. Like requests, and unlike other jobs, they take memory when they need
+ * it and compute on the pool of workers. Other work in the pool has priority. Looks are not written
+ * to jobs_dir, so after a restart a client has to send its request again. */
 #include "jobs/job.h"
 
 #include <math.h>
@@ -16,14 +16,14 @@
 #include "request/shared.h"
 
 enum {
-    LOOKS_MOST = 64, /* most looks that wait or run; also most ended looks that are kept */
-    ENDED_S = 600,   /* for how long an ended look is kept */
+    LOOKS_MOST = 64, /* largest number of unfinished looks, and of ended looks that are kept */
+    ENDED_S = 600,   /* time for which an ended look is kept */
     TYPE_TEXT = 64,  /* buffer size of a media type */
 };
 
 struct srv_job_look {
     srv_outcome (*run)(srv_request *); /* the handler */
-    char *path, *query, *type, *param; /* of the request; these and the next two are in `text` */
+    char *path, *query, *type, *param; /* of the request; `text` holds these and the next two */
     char *key;                         /* key of the order (srv_job_order); NULL: none */
     char *token;                       /* read token of the run that a look is about; "": none */
     srv_kept_body body;                /* body of the request of a store */
@@ -153,8 +153,8 @@ static bool take_run(srv_job_entry *e, const srv_reply *reply) {
     return false;
 }
 
-/* Runs the handler. Returns the status of the job that follows from the reply. Sets *again to
- * whether memory was short, so that the look must wait and run again. A store whose run was already
+/* Runs the handler. Returns the status of the job, which follows from the reply. Sets *again to
+ * true if memory was short and the look must wait and run again. A store whose run was already
  * computed does not run again. */
 static attn_status answer_request(srv_job_entry *e, srv_request *req, bool *again,
                                   attn_error *err) {
@@ -166,7 +166,7 @@ static attn_status answer_request(srv_job_entry *e, srv_request *req, bool *agai
     srv_admission_learn(app->admission, req, srv_queue_busy_ns());
     *again = req->reply.problem == 1 + (unsigned)SRV_MEMORY_BUDGET &&
              !(stores_run(e) && req->compute_ns);
-    if (take_run(e, &req->reply)) /* even if the job was to stop, because the run exists */
+    if (take_run(e, &req->reply)) /* the run exists, even if the job was to stop */
         return ATTN_OK;
     if (atomic_load(&e->stop) != JOB_GO_ON)
         return ATTN_ECANCELED;
@@ -220,8 +220,8 @@ static void settle_look(srv_job_entry *e, attn_status status, bool again, const 
     srv_job_settle(e, status, err);
 }
 
-/* Returns when a look of the owner last began to run (attn_now_ns), among the looks that are still
- * in the list of jobs; -1: none of these has begun. */
+/* Returns the latest time at which a look of the owner began to run (attn_now_ns), among the looks
+ * in the list of jobs. -1: none of these has begun. */
 static int64_t last_turn(const srv_jobs *jobs, const char *owner) {
     int64_t last = -1;
     for (const srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held))
@@ -231,10 +231,9 @@ static int64_t last_turn(const srv_jobs *jobs, const char *owner) {
 }
 
 /* Returns the queued look to run next. It is the oldest look of the owner whose latest look began
- * to run longest ago, so that no owner keeps the others waiting. Passes over looks whose memory is
- * not free now, because such a look may wait for the memory of bodies that later looks keep. Sets
- * *waits to whether a look was passed over. NULL: there is no look to run. The caller has the
- * lock. */
+ * to run longest ago, so that no owner keeps the others waiting. Skips looks whose memory is not
+ * free now, because they may be waiting for memory that later looks hold for their bodies. Sets
+ * *waits to whether a look was skipped. NULL: there is no look to run. The caller has the lock. */
 static srv_job_entry *next_look(srv_jobs *jobs, bool *waits) {
     srv_job_entry *first = NULL;
     int64_t longest = INT64_MAX;

@@ -14,8 +14,8 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "store", "no memory left for the run of the best model");
 }
 
-/* Makes a text of the `n` ids in `from`, with the id `first` in front of them unless it is
- * negative. false: memory ran out, or an id has no token. */
+/* Makes a text from the `n` ids in `from`. If `first` is not negative, this id comes in front.
+ * false: memory ran out, or an id has no token. */
 static bool make_run_text(const attn_model_config *config, const attn_tokenizer *words,
                           int32_t first, const int32_t *from, size_t n, attn_arena *arena,
                           attn_run_text *out) {
@@ -34,8 +34,8 @@ static bool make_run_text(const attn_model_config *config, const attn_tokenizer 
     return true;
 }
 
-/* Describes the run of the attention sites out->sites, which a pass over the batch of one pair has
- * filled. */
+/* Describes the run of the attention sites out->sites. A pass over a batch with one pair has filled
+ * these sites. */
 static attn_status describe_run(const attn_model *model, const srv_train_run *run, const char *name,
                                 const attn_batch *batch, const attn_model_outputs *out,
                                 attn_arena *arena, attn_run_source *source, attn_error *err) {
@@ -51,7 +51,7 @@ static attn_status describe_run(const attn_model *model, const srv_train_run *ru
         return no_memory(err);
     plan.source_lengths[0] = (int64_t)batch->S;
     plan.rows[0] = plan.read[0] = (int64_t)batch->T;
-    plan.start = 1; /* row 0 is named by the first token behind the begin token */
+    plan.start = 1; /* row 0 is named after the first token behind the begin token */
     return srv_run_plan_source(&plan, out->sites, out->site_count, arena, source) ? ATTN_OK
                                                                                   : no_memory(err);
 }
@@ -75,8 +75,9 @@ static attn_status make_image(const srv_job_entry *e, const attn_model *model,
     return attn_run_image_new(&source, NULL, NULL, arena, image, err);
 }
 
-/* Sets the run of the job to the one with this id. If `id` is NULL, says why there is no run:
- * `text` becomes the error of the job and is logged, and an event names `code`. */
+/* If `id` is not NULL, sets the run of the job to the run with this id. If `id` is NULL, reports
+ * that there is no run: `text` becomes the error of the job and is logged, and an event has
+ * `code`. */
 static void settle_run(srv_job_entry *e, const char *id, const char *code, const char *text) {
     char line[128];
     if (!id)
@@ -93,8 +94,8 @@ static void settle_run(srv_job_entry *e, const char *id, const char *code, const
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
-/* Stores the image. srv_run_store takes the owner from a request and sets its problem there, so
- * this function makes a request. */
+/* Stores the image. srv_run_store reads the owner from a request and sets its problem there.
+ * Therefore this function makes a request. */
 static void store_image(srv_job_entry *e, const attn_run_image *image) {
     attn_arena *arena = attn_arena_new(STORE_BYTES);
     srv_request req = {.app = e->jobs->app,
@@ -122,7 +123,8 @@ void srv_job_store(srv_job_entry *e, const attn_model *model, const srv_train_ru
     if (status) {
         settle_run(e, NULL, "it cannot be computed", err.text);
     } else {
-        /* Other threads will free what the store allocates, so the reserve must not count it. */
+        /* Other threads will free the memory that the store allocates. Therefore it must not count
+         * in the reserve. */
         srv_budget_enter(NULL);
         store_image(e, &image);
         srv_budget_enter(reserve);

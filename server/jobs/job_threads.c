@@ -13,7 +13,7 @@
 #include "system/host.h"
 
 enum {
-    LOOK_AGAIN_NS = 200000000, /* how often a thread checks whether memory for its job is free */
+    LOOK_AGAIN_NS = 200000000, /* time between two checks whether memory for the job is free */
     STACK_BYTES = 4 << 20,
 };
 
@@ -83,10 +83,10 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
 
 /* --- running jobs --- */
 
-/* Returns the oldest queued job, after reserving its memory in `reserve`. A job whose checkpoint
- * could not be read is passed over before the time again_ns. NULL: there is no such job, or its
- * memory is not free now. In the second case later jobs must wait, too. Sets *waits to whether any
- * job is queued. The caller has the lock. */
+/* Returns the oldest queued job, after reserving its memory in `reserve`. Skips a job whose
+ * checkpoint could not be read until the time again_ns. NULL: there is no such job, or its memory
+ * is not free now. In the second case later jobs must wait, too. Sets *waits to whether any job is
+ * queued. The caller has the lock. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
     const int64_t now = attn_now_ns();
     srv_job_entry *e = srv_held_first(&jobs->list);
@@ -185,7 +185,7 @@ static void *job_thread(void *argument) {
 }
 
 bool srv_jobs_start_threads(srv_jobs *jobs) {
-    const size_t most = (size_t)jobs->config->jobs_running + 1; /* the first is that of looks */
+    const size_t most = (size_t)jobs->config->jobs_running + 1; /* the first thread is for looks */
     pthread_attr_t attributes;
     jobs->threads = calloc(most + 1, sizeof *jobs->threads);
     if (!jobs->threads || pthread_attr_init(&attributes))

@@ -15,13 +15,13 @@ typedef struct work {
     srv_jobs *jobs;
     srv_train_run run;
     srv_reserve *reserve;
-    char name[SRV_MODEL_ID + 1]; /* the id of the model in the registry */
+    char name[SRV_MODEL_ID + 1]; /* id of the model in the registry */
     attn_control control;
     attn_model *made;  /* the model for the registry: a copy of the best one, without gradients */
     size_t made_bytes; /* memory of `made` */
     bool has_file;     /* the model has a file in jobs_dir */
     bool sealed;       /* that file has checksums */
-    bool counted;      /* srv_models_count has counted made_bytes */
+    bool counted;      /* srv_models_count has reserved room for made_bytes */
 } work;
 
 /* --- hooks of the training --- */
@@ -127,8 +127,8 @@ static attn_status score_model(work *w, attn_error *err) {
 
 /* --- the final model --- */
 
-/* Counts and allocates the model for the registry before the training, so that a job does not train
- * for hours and then find no room for its model. */
+/* Reserves room for the model in the registry and allocates it before the training. Otherwise a job
+ * could train for hours and then find no room for its model. */
 static attn_status make_room(work *w, attn_error *err) {
     const attn_model_config *config = attn_model_configuration(w->run.file.model);
     ATTN_TRY(attn_model_bytes(config, false, &w->made_bytes, err));
@@ -150,7 +150,7 @@ static void name_model(char name[SRV_MODEL_ID + 1], const char *id) {
     snprintf(name, SRV_MODEL_ID + 1, "trained-%s", id + 4); /* without "job-" */
 }
 
-/* Sets the model of the job; "": it has none. */
+/* Sets the id of the job's model. "": the job has no model. */
 static void set_model(srv_job_entry *e, const char *id) {
     pthread_mutex_lock(&e->jobs->lock);
     snprintf(e->model_id, sizeof e->model_id, "%s", id);

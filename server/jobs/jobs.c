@@ -63,7 +63,7 @@ static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error 
 }
 
 /* Restores the model or the result of an ended job. Returns 0. If a file of the model or result
- * cannot be read now, returns the errno value that says why. */
+ * cannot be read now, returns the errno value of the reason. */
 static int restore_made(srv_job_entry *e, const srv_job_facts *facts, const srv_strings *files) {
     int failed = 0;
     if (facts->model)
@@ -331,9 +331,9 @@ void srv_job_cancel(srv_job_entry *e) {
     atomic_store(&e->cancel, 1);
 }
 
-/* Deletes an ended job and its model, whose id is `model` ("": it has none). Without jobs_dir the
- * model may have a file in models_dir; then the model is deleted first. Returns 0, or an errno
- * value, after which the job is still there. */
+/* Deletes an ended job and its model, whose id is `model` ("": it has none). Without jobs_dir, the
+ * model may have a file in models_dir, and is deleted first. Returns 0 or an errno value. After an
+ * error the job is still there. */
 static int delete_ended(srv_jobs *jobs, srv_job_entry *e, const char *model) {
     int failed = *model && jobs->dir < 0 ? srv_models_drop(jobs->models, model) : 0;
     pthread_mutex_lock(&jobs->lock);
@@ -360,8 +360,8 @@ bool srv_jobs_end(srv_request *req, srv_job_entry *e, bool *ended) {
     return true;
 }
 
-/* Waits until a job that was cancelled has ended. If the job is queued again, because memory was
- * short or the service ends, cancels it again. false: the request must not wait any longer, and a
+/* Waits until a cancelled job has ended. If the job is queued again, because memory was short or
+ * the service is stopping, cancels it again. false: the request must not wait any longer, and a
  * problem is set. */
 static bool wait_for_end(srv_request *req, srv_job_entry *e) {
     attn_status status = ATTN_OK;
@@ -390,7 +390,8 @@ bool srv_jobs_delete(srv_request *req, srv_job_entry *e) {
 
 /* Takes the model from the job. First writes the job's description without the model, then removes
  * the file of the model. If a full disk prevents the writing, removes the file first and then
- * writes the description. Returns 0, or an errno value; then the job still has the model. */
+ * writes the description. Returns 0 or an errno value. After an error the job still has the
+ * model. */
 static int take_model(srv_jobs *jobs, srv_job_entry *e) {
     e->facts.model = NULL;
     const int unsaved = srv_jobs_dir_save(jobs, e);
@@ -422,8 +423,8 @@ int srv_jobs_forget_model(srv_app *app, const char *model) {
 
 /* --- descriptions --- */
 
-/* Returns how many earlier jobs run or wait. Looks do not wait for other jobs, nor other jobs for
- * looks, so only jobs of the same sort are counted. */
+/* Returns the number of earlier jobs that run or wait. Looks do not wait for other jobs, and other
+ * jobs do not wait for looks. Therefore only jobs of the same sort are counted. */
 static size_t jobs_ahead(const srv_job_entry *e) {
     size_t count = 0;
     for (const srv_job_entry *o = srv_held_first(&e->jobs->list); o && o != e;

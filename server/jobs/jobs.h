@@ -54,12 +54,12 @@ typedef enum srv_job_kind {
 
 extern const char *const srv_job_kinds[]; /* names of the kinds, ended by NULL */
 
-enum { SRV_JOB_SETTINGS = 63 }; /* most different names of settings of all experiments */
+enum { SRV_JOB_SETTINGS = 63 }; /* largest number of different settings of experiments */
 
 /* The settings of an experiment. */
 typedef struct srv_job_settings {
     srv_given_bits given;
-    double values[SRV_JOB_SETTINGS]; /* NaN: not given, use the value of the profile */
+    double values[SRV_JOB_SETTINGS]; /* NaN: not given, so the value of the profile applies */
 } srv_job_settings;
 
 /* The decoded body of a request for a job (srv_job_fields). */
@@ -67,72 +67,72 @@ typedef struct srv_job_body {
     srv_train_options train; /* must be first, because the decoder sets `given` at its start */
     bool store;              /* a training job stores a run of its best model */
     int kind;                /* a srv_job_kind */
-    bool shared;             /* the job and its model get no owner */
+    bool shared;             /* the job and its model have no owner */
     int experiment;          /* index for attn_experiment_at; -1: none was named */
     bool full;               /* use the experiment's longer profile */
     srv_job_settings settings;
 } srv_job_body;
 
 /* The field table of bodies, in the order of srv_job_body. The rows before "checkpoint_every"
- * affect the trained model; the rows from there on do not. srv_job_fields_make lists the
- * experiments and their settings in it; call it once, before other threads use the table. */
+ * affect the trained model; the rows from there on do not. srv_job_fields_make adds the experiments
+ * and their settings to the table. Call it once, before other threads use the table. */
 extern const srv_field srv_job_fields[];
 void srv_job_fields_make(void);
 /* Returns whether requests for a job of this kind may have the field. */
 bool srv_job_has_field(srv_job_kind kind, const srv_field *f);
 void srv_job_defaults(srv_job_body *body);
-/* Checks that the body of an experiment has no field of training jobs, and the body of a training
- * job no field of experiments. false: a problem is set. */
+/* Checks that the body has only fields of its kind: the body of an experiment no field of training
+ * jobs, and the body of a training job no field of experiments. false: a problem is set. */
 bool srv_job_fits(srv_request *req, const srv_job_body *body);
-/* Computes the values of the experiment's settings: those of the profile, replaced by those that
- * the body gives. ATTN_EVALUE: err->where is "settings/NAME". */
+/* Computes the values of the experiment's settings. A value of the body replaces that of the
+ * profile. ATTN_EVALUE: err->where is "settings/NAME". */
 attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
                            attn_error *err);
 
 /* If the experiment analyses a model, opens the model and sets the members of `hooks` that name it.
- * The model is that of the file `path`, or the built-in one if `path` is "". `file` must be zero
- * before the call; the caller closes it even after an error. */
+ * If `path` is "", it opens the built-in model, else the model in the file `path`. `file` must be
+ * zero before the call; the caller closes it even after an error. */
 attn_status srv_experiment_model(const attn_experiment *experiment, const char *path,
                                  attn_model_file *file, attn_experiment_hooks *hooks,
                                  attn_error *err);
 
-/* Opens the store, restores the jobs of jobs_dir and starts the job threads. Returns 0. If that
- * fails, prints one line to standard error and returns an exit code (SRV_EXIT_*). */
+/* Opens the store, restores the jobs of jobs_dir and starts the job threads. Returns 0. On failure,
+ * prints one line to standard error and returns an exit code (SRV_EXIT_*). */
 int srv_jobs_open(srv_jobs **out, srv_app *app);
 /* Begins the shutdown: makes running jobs write their checkpoints and stop, and ends all event
  * streams. Does not wait for them. NULL is fine. */
 void srv_jobs_stop(srv_jobs *jobs);
 void srv_jobs_free(srv_jobs *jobs); /* waits for running jobs; no job may be held; NULL is fine */
-/* Sends signs of life to event streams. Housekeeping calls this every quarter of a second. NULL is
- * fine. */
+/* Keeps event streams alive by empty comments. Housekeeping calls this every quarter of a second.
+ * NULL is fine. */
 void srv_jobs_tick(srv_jobs *jobs);
 
 /* Checks the body, creates a job from it and holds the job. NULL: a problem is set. */
 srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body);
-/* The work of a request that is to be done by a job. */
+/* A request whose work a job is to do. */
 typedef struct srv_job_order {
-    /* The handler of the request's route. It is called with another request, whose member is_job is
-     * set. It keeps the answer with the stored run that the request is about, or it stores a run,
-     * whose id it sets as the header X-Run-Id. */
+    /* The handler of the request's route. The job calls it with another request, whose member
+     * is_job is set. The handler either keeps the answer with the stored run that the request is
+     * about, or stores a run and sets its id as the header X-Run-Id. */
     srv_outcome (*run)(srv_request *req);
     const char *query; /* query string of at most SRV_JOB_QUERY bytes; needs no escapes in JSON */
     /* While the job waits or runs, an order of the same owner with an equal key gets the same job.
      * NULL: every order gets a job of its own. */
     const char *key;
     const char *token; /* read token of the run that a look is about; NULL: none */
-    double bytes;      /* bytes that the handler will reserve beside those in req->arena now */
+    double bytes;      /* bytes that the handler will reserve beyond those in req->arena now */
     bool stores;       /* the handler stores a run; the job keeps the body of the request */
 } srv_job_order;
 enum { SRV_JOB_QUERY = 2048 };
-/* Returns the job that does the work of the request, and holds the job. If the owner has ordered a
- * job with the same key that still waits or runs, returns that job, else a new one. NULL: a problem
+/* Returns the job that does the work of the request, and holds the job. If a job that the owner has
+ * ordered with the same key still waits or runs, returns that job, else a new one. NULL: a problem
  * is set. */
 srv_job_entry *srv_jobs_order(srv_request *req, const srv_job_order *order);
 /* Returns whether a thread holds the store's lock while it writes to jobs_dir. The HTTP thread must
  * not wait for the disk, so requests for jobs then go to a request thread. */
 bool srv_jobs_is_writing(srv_jobs *jobs);
-/* Finds the job with this id and holds it until srv_jobs_release. The read token of a run opens the
- * looks at that run. NULL: a problem is set. */
+/* Finds the job with this id and holds it until srv_jobs_release. The read token of a run gives
+ * access to the looks at that run. NULL: a problem is set. */
 srv_job_entry *srv_jobs_hold(srv_request *req, const char *id);
 void srv_jobs_release(srv_job_entry *job);
 const char *srv_job_id(const srv_job_entry *job);
@@ -144,8 +144,8 @@ bool srv_jobs_end(srv_request *req, srv_job_entry *job, bool *ended);
  * belongs to another owner, or cannot be deleted now, and a problem is set. */
 bool srv_jobs_delete(srv_request *req, srv_job_entry *job);
 /* Called when the model with this id is being deleted. If a job made the model, the job no longer
- * has it, and the model's file in jobs_dir is deleted. Returns 0, or an errno value; then the job
- * still has the model. */
+ * has it, and the model's file in jobs_dir is deleted. Returns 0 or an errno value. After an error
+ * the job still has the model. */
 int srv_jobs_forget_model(srv_app *app, const char *model);
 
 extern const srv_field srv_job_answers[];       /* schemas of the JSON of jobs */
@@ -158,7 +158,7 @@ void srv_job_put(attn_json_text *j, srv_job_entry *job);
  * else "". false: there is no job `after` that the request may see. */
 bool srv_jobs_put_page(attn_json_text *j, const srv_request *req, const char *after, size_t limit,
                        char next[SRV_JOB_ID + 1]);
-/* Returns a copy of the findings of an experiment in the request's arena: as text for terminals if
+/* Returns a copy of an experiment's findings in the request's arena: as text for terminals if
  * `text` is true, else as JSON. NULL: a problem is set. */
 const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *job, bool text);
 /* Returns a copy of the SVG of a picture of an experiment in the request's arena. NULL: a problem
@@ -166,7 +166,7 @@ const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *job, bool tex
 const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *job, const char *name);
 /* Opens a stream of the job's events in the request's arena. It begins after the event with the
  * number `after`, or with the oldest kept event if `after` is 0. The stream holds the job until it
- * is closed. NULL: a problem is set, or, without a problem, the job has ended and has no such
+ * is closed. NULL: a problem is set. If no problem is set, the job has ended and has no such
  * events. */
 srv_stream *srv_job_follow(srv_request *req, srv_job_entry *job, uint64_t after);
 

@@ -23,7 +23,7 @@
 #define ASIDE       ".damaged" /* is appended to the name of a description that cannot be read */
 #define LEAD        "job-"
 #define FIRST       "attnd-job "      /* the first line of a description begins with it */
-#define SECOND      "{\"version\":2," /* descriptions of version 2 began with it */
+#define SECOND      "{\"version\":2," /* descriptions of version 2 begin with it */
 
 enum {
     MOST_FILE = 1 << 23, /* largest file that is read, in bytes */
@@ -311,8 +311,8 @@ static const char *check_description(const char *text, size_t size, unsigned lon
 }
 
 /* Reads and checks the description in the file `name`. Returns 0 or an errno value. EBADMSG: the
- * file is not a description, and *why says why. Sets *version; leaves *out as it is if the version
- * is not VERSION. */
+ * file is not a description, and *why has the reason. Sets *version. Does not change *out if the
+ * version is not VERSION. */
 static int read_description(const srv_jobs *jobs, const char *name, attn_arena *arena,
                             description *out, unsigned long *version, const char **why) {
     srv_request req = {.arena = arena};
@@ -334,7 +334,7 @@ static int read_description(const srv_jobs *jobs, const char *name, attn_arena *
 
 /* Restores the job whose description is the file `name`. Renames and logs a description with wrong
  * contents; only logs a description of another version. Returns 0. If a file of the job cannot be
- * read now, returns the errno value that says why, and the job must be read again later. */
+ * read now, returns the errno value of the reason, and the job must be read again later. */
 static int restore_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
     description d = {0};
     unsigned long version = VERSION;
@@ -366,8 +366,8 @@ static int add_job(srv_jobs *jobs, const char *name) {
 
 /* --- jobs that cannot be read for now --- */
 
-/* Notes that the job must be read again later. Until then it counts as a job of the store. false:
- * out of memory. */
+/* Notes that the job must be read again later. Until then the job counts in the store. false: out
+ * of memory. */
 static bool note_unread(srv_jobs *jobs, const char *name, int failed) {
     srv_job_unread *u = calloc(1, sizeof *u);
     if (!u)
@@ -442,8 +442,8 @@ static bool lacks_file(const srv_jobs *jobs, const char *file, const char *suffi
     return srv_file_lacks(jobs->dir, name);
 }
 
-/* Removes a file whose job has no description: a deletion of the job has removed the description
- * first, and was then interrupted. */
+/* Removes a file whose job has no description. This happens if the deletion of a job was
+ * interrupted after it had removed the description. */
 static void sweep_file(srv_jobs *jobs, const char *name) {
     const char *suffix = name + SRV_JOB_ID, *end = strrchr(suffix, '.');
     bool is_file = *suffix == '.' && strcmp(end, SRV_JOB_PICTURE) == 0;
@@ -458,8 +458,8 @@ static void sweep_file(srv_jobs *jobs, const char *name) {
                       strerror(errno));
 }
 
-/* Handles a file of jobs_dir: restores the job if it is a description, and removes it if an
- * interrupted write or deletion has left it. Returns 0 or an exit code. */
+/* Handles a file of jobs_dir. Restores the job if the file is a description. Removes the file if it
+ * is left from an interrupted write or deletion. Returns 0 or an exit code. */
 static int restore_or_sweep(srv_jobs *jobs, const char *name) {
     if (!begins_with_id(name))
         return 0;

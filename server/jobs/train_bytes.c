@@ -5,28 +5,28 @@
 #include "base/try.h"
 #include "jobs/jobs.h"
 
-#define PARAMETERS 6.0   /* floats for each: value, gradient, moments, best and served value */
-#define ROUNDING   1.125 /* large blocks are at most an eighth larger than what they hold */
+#define PARAMETERS 6.0   /* floats per parameter: value, gradient, moments, best and served value */
+#define ROUNDING   1.125 /* large blocks are at most an eighth larger than their contents */
 /* Factor for the passes of scores, whose arena does not fill the blocks that it allocates. */
 #define SCORE_MARGIN 1.35
 #define WORD_BYTES   192.0 /* for each token of a vocabulary, in memory and in the text of a file */
 #define LEARN_BYTES  480.0 /* in addition, for each word from which sub-words are learnt */
-#define MERGE_BYTES  28.0 /* for each merge that is asked for, learnt or not: item and hash slots */
-#define PAIR_BYTES   88.0 /* for each sentence pair: offsets, and the order of an epoch */
-#define FIXED_BYTES  (1.25 * (1 << 20)) /* whatever the options are */
+#define MERGE_BYTES  28.0  /* for each requested merge, learnt or not: item and hash slots */
+#define PAIR_BYTES   88.0  /* for each sentence pair: offsets, and the order of an epoch */
+#define FIXED_BYTES  (1.25 * (1 << 20)) /* bytes that do not depend on the options */
 
 #define MOST_BYTES 1e18 /* more than any machine has */
 
 /* --- what the corpora make: words measured on up to a million pairs, sub-words on 20,000 --- */
 
-/* The words of a corpus. On average a source word has `characters` tokens without merges and
- * `first` tokens after 20 merges. Each doubling of the number of merges makes that `fewer` tokens
- * less. */
+/* The words of a corpus. On average, a source word has `characters` tokens without merges and
+ * `first` tokens after 20 merges. Each doubling of the number of merges reduces this by `fewer`
+ * tokens. */
 typedef struct word_kind {
     double source, target; /* upper bounds of the number of different words on the two sides */
-    double merges;         /* upper bound of the merges that can be learnt, for each of them */
+    double merges;         /* upper bound of the number of merges that can be learnt per word */
     double characters, first, fewer;
-    double rare; /* least spread (spread_of): names are rare, so their merges are not learnt */
+    double rare; /* least spread (spread_of), because merges of rare names are not learnt */
 } word_kind;
 
 /* `few` is for the small lexicon, `large` for --large, and `text` for the task en-fr-text. */
@@ -36,22 +36,22 @@ static const word_kind few = {320, 768, 1.9, 3.95, 3.3, 0.48, 0},
 
 /* The task en-fr-text invents names without a meaning. */
 #define NAMES      6912.0 /* number of different names */
-#define WORD_NAMES 0.008  /* upper bound of the names for each source word */
+#define WORD_NAMES 0.008  /* upper bound of the number of names per source word */
 
-#define SYMBOLS      480.0 /* tokens of a vocabulary of sub-words besides those of merges */
+#define SYMBOLS      480.0 /* tokens of a vocabulary of sub-words in addition to those of merges */
 #define SEEN         19.0  /* n words of a corpus include at most SEEN * sqrt(n) different ones */
 #define LEARNT       13.0  /* n words give at least LEARNT * sqrt(n) merges, if that many exist */
-#define TARGET_WORDS 1.15  /* at most so many sub-words of a target for each one of its source */
+#define TARGET_WORDS 1.15  /* largest number of sub-words of a target per sub-word of its source */
 
 enum {
-    MEASURED = 500, /* most training pairs that are made to be measured, in some milliseconds */
-    LONGEST = 60,   /* most words of a source sentence */
+    MEASURED = 500, /* largest number of training pairs that are measured, in a few milliseconds */
+    LONGEST = 60,   /* largest number of words of a source sentence */
 };
 
-/* The options of a job, and what its first `count` training pairs are like. */
+/* The options of a job, and measurements of its first `count` training pairs. */
 typedef struct corpus_facts {
     const srv_train_options *w;
-    size_t count;                /* all training pairs, or MEASURED */
+    size_t count;                /* number of measured pairs: all training pairs, or MEASURED */
     double words;                /* mean number of words of a source sentence */
     double shorter[LONGEST + 1]; /* [n]: pairs whose source has at most n words */
 } corpus_facts;
@@ -68,7 +68,7 @@ static const word_kind *kind_of(const corpus_facts *m) {
     return m->w->corpus.task == ATTN_EN_FR_TEXT ? &text : m->w->corpus.large ? &large : &few;
 }
 
-/* Returns about how many words all source sentences of the training pairs have together. */
+/* Returns the approximate number of words in all source sentences of the training pairs. */
 static double said_words(const corpus_facts *m) {
     return (double)m->w->num_pairs * m->words;
 }
@@ -104,7 +104,7 @@ static double most_tokens(const corpus_facts *m, bool target) {
     return ATTN_SPECIALS + fmin(words, TARGET_WORDS * said_words(m) / (double)m->w->minimum);
 }
 
-/* Returns the most digits of a symbol. */
+/* Returns the largest number of digits of a symbol. */
 static double digits_of(const corpus_facts *m) {
     return 1 + (m->w->corpus.symbols > 10) + (m->w->corpus.symbols > 100);
 }
@@ -122,7 +122,7 @@ static double word_tokens(const corpus_facts *m) {
                                  : fmin(digits_of(m), 1 + fmax(0, 1.1 - merges / symbols));
 }
 
-/* Returns the factor of sqrt(words) by which the tokens of a sentence exceed their mean at most. */
+/* Returns the factor of sqrt(words) by which the tokens of a sentence can exceed their mean. */
 static double spread_of(const corpus_facts *m) {
     const double spread = 5 * sqrt(fmin(1, word_tokens(m) - 1));
     return !m->w->subwords ? 0 : has_symbols(m) ? spread : fmax(spread, kind_of(m)->rare);
@@ -141,7 +141,7 @@ static size_t most_target(const corpus_facts *m, size_t words) {
                          : most_source(m, words);
 }
 
-/* Returns a lower bound of the tokens of a source sentence of `words` words, as most have. */
+/* Returns a lower bound of the tokens of most source sentences with `words` words. */
 static size_t least_source(const corpus_facts *m, size_t words) {
     return (size_t)fmax((double)words, 0.7 * word_tokens(m) * (double)words);
 }
@@ -193,13 +193,13 @@ static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
 
 /* Returns an upper bound of the number of pairs in a batch for training or for validation. The
  * longest source sentence of the batch has `words` words, and its longest pair has `room` tokens on
- * both sides together. The pairs must fit into batch_tokens, and a group that attn_epoch_new sorts
- * must have as many pairs that are so short. */
+ * both sides together. The pairs must fit into batch_tokens. A group that attn_epoch_new sorts must
+ * have this many pairs that are so short. */
 static size_t most_pairs(const corpus_facts *m, bool validates, size_t words, size_t room) {
     const double count = (double)(validates ? m->w->num_validation_pairs : m->w->num_pairs);
     const double tokens = (double)m->w->loop.batch_tokens;
     const bool both = attn_dataset_kind_of(&m->w->model) != ATTN_DATA_SENTENCES;
-    const double pair = m->words * (both ? 2 : 1); /* tokens of a pair, at least */
+    const double pair = m->words * (both ? 2 : 1); /* at least this many tokens in a pair */
     const double group = fmin(count, ATTN_GROUP_BATCHES * (tokens / pair + 1));
     const double most = fmin(floor(tokens / (double)room), most_short(m, validates, group, words));
     return (size_t)fmin(count, fmax(1, most));
@@ -226,9 +226,9 @@ static void raise_to(const corpus_facts *m, const attn_model *model, size_t word
                                           pass_bytes(model, 1, S, 2 * S + 10, search));
 }
 
-/* Returns an upper bound of the bytes of all passes, over all lengths that sentences can have:
- * those of a step of training and of an evaluation, which are in memory at the same time, or those
- * of the scoring at the end if they are more. */
+/* Returns an upper bound of the bytes of all passes, over all possible lengths of sentences. A
+ * training step and an evaluation are in memory at the same time, so their bytes are added. The
+ * bound is this sum or the bytes of the scoring at the end, whichever is more. */
 static double passes_bytes(const corpus_facts *m, const attn_model *model) {
     const attn_dataset_kind kind = attn_dataset_kind_of(&m->w->model);
     largest found = {0};
@@ -265,8 +265,8 @@ static double run_bytes(const corpus_facts *m, const attn_model *model, double p
 
 /* --- checks --- */
 
-/* Makes sentence pairs for validation and held-out data, to check the options of the corpus, and
- * measures some for training. */
+/* Makes sentence pairs for validation and held-out data, to check the options of the corpus. Also
+ * makes some pairs for training, and measures them. */
 static attn_status measure_pairs(const attn_corpus *corpus, attn_pair *pair, corpus_facts *m,
                                  attn_error *err) {
     for (attn_split split = ATTN_TRAIN; split <= ATTN_HELD_OUT; split++)

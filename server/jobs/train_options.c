@@ -1,4 +1,4 @@
-/* The options of a training run as text. */
+/* Writes the options of a training run as text. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

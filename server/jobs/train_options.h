@@ -18,17 +18,16 @@ typedef struct srv_train_options {
     srv_given_bits given; /* bit i: row i of srv_job_fields was given; set by the decoder */
     attn_corpus_options corpus;
     size_t num_pairs, num_validation_pairs, num_scored_pairs;
-    size_t minimum;          /* occurrences that a word needs to become known */
-    size_t subwords;         /* merges of sub-words; 0: whole words */
-    attn_model_config model; /* without sizes of vocabularies */
+    size_t minimum;          /* number of occurrences from which a word is known */
+    size_t subwords;         /* number of merges of sub-words; 0: whole words */
+    attn_model_config model; /* all settings except the sizes of the vocabularies */
     attn_training_options loop;
 } srv_train_options;
 
 void srv_train_defaults(srv_train_options *options);
 
 /* Returns whether descriptions leave out a field of srv_job_fields. They leave out a setting of the
- * model that is written only if it differs from its default (ATTN_OF_CHANGED), while it has its
- * default. */
+ * model that has its default value and that is written only if it was changed (ATTN_OF_CHANGED). */
 bool srv_train_leaves_out(const srv_train_options *options, const srv_field *field);
 /* Writes the options that affect the trained model as "task=copy large=false …". A checkpoint
  * stores this text, so that training cannot be continued with other options. */

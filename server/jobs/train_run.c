@@ -139,12 +139,12 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
     s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
     if (srv_model_recheck(&run->file, err))
         return attn_fail(err, ATTN_EARG, run->checkpoint, "was changed while it was read");
-    attn_model_file_forget(&run->file); /* everything that is needed of it has been copied */
+    attn_model_file_forget(&run->file); /* all needed data was copied from it */
     s->waited = waited;
     return ATTN_OK;
 }
 
-/* Returns the kind of data from which the model of the options learns. */
+/* Returns the kind of data that the model of the options is trained on. */
 static attn_dataset_kind kind_of(const srv_train_run *run) {
     return attn_dataset_kind_of(&run->options.model);
 }
@@ -154,8 +154,8 @@ static bool has_subwords(const srv_train_run *run, const attn_tokenizer *v) {
     return run->options.subwords && !(v == run->file.target && kind_of(run) == ATTN_DATA_CLASSES);
 }
 
-/* Counts the words of one side of the pair in the vocabulary `to`, or the text of that side if the
- * vocabulary consists of sub-words. */
+/* Adds one side of the pair to the vocabulary `to`: counts its words, or its text if the vocabulary
+ * consists of sub-words. */
 static attn_status add_side(const srv_train_run *run, const attn_pair *pair, bool target,
                             attn_tokenizer *to, attn_arena *scratch, attn_error *err) {
     if (!has_subwords(run, to))
@@ -205,8 +205,8 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
     return status ? status : settle_vocabulary(run, file->target, err);
 }
 
-/* Starts with the model of the file run->init. The sizes of this model are used in place of those
- * of the options. */
+/* Starts with the model of the file run->init. The sizes of this model replace those of the
+ * options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
     ATTN_TRY(srv_model_open(run->init, true, &run->file, NULL, err));
     if (!attn_tokenizer_has_texts(run->file.target) ||
@@ -232,7 +232,7 @@ static attn_status read_pairs(srv_train_run *run, attn_split split, size_t count
                             run->file.source, run->file.target, run->arena, out, err);
 }
 
-/* Sets *found to whether there is a checkpoint with which to go on. */
+/* Sets *found to whether there is a checkpoint from which the run can continue. */
 static attn_status find_checkpoint(srv_train_run *run, bool resume, bool *found, attn_error *err) {
     *found = false;
     if (!resume || !*run->checkpoint)

@@ -1,6 +1,6 @@
 /* A training run: its corpus, vocabularies, model, training state and files. `attnd train` and
- * training jobs use it. They call attn_train themselves, with a thread pool and hooks of their own.
- */
+ * training jobs use it. Each calls attn_train with its own thread pool and hooks.
+ * */
 #ifndef SRV_TRAIN_RUN_H
 #define SRV_TRAIN_RUN_H
 
@@ -12,19 +12,20 @@ typedef struct srv_train_run {
     const char *init;       /* model file to start from; "": a new model with random values */
     const char *out;        /* file for the best model; "": do not write it */
     const char *checkpoint; /* file for the checkpoint; "": do not write it */
-    /* the options as text (srv_train_say), then " init=…"; a checkpoint of another text is refused */
+    /* The options as text (srv_train_say), followed by " init=…". A checkpoint with another text is
+     * refused. */
     char said[SRV_TRAIN_TEXT];
     attn_arena *arena; /* holds corpus, state and data sets */
     attn_corpus *corpus;
     attn_model_file file; /* the model and the vocabularies */
     attn_training_state state;
     attn_dataset train, validation; /* the sentence pairs as word ids */
-    int failed; /* errno value that says why the checkpoint cannot be read now; else 0 */
+    int failed;                     /* errno value why the checkpoint cannot be read now; else 0 */
 } srv_train_run;
 
 /* Prepares the run. The caller has set options, init, out and checkpoint, and the other members to
  * zero. If `resume` is true and the checkpoint exists, the run continues from it. Sets *resumed to
- * whether it does. `control` can cancel the reading of the corpus. Errors: ATTN_EARG if the
+ * whether it continues. `control` can cancel the reading of the corpus. Errors: ATTN_EARG if the
  * checkpoint was made with other options, and the errors of the library's functions that make
  * corpus, model and data. The caller must call srv_train_close in any case. */
 attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_control *control,
