@@ -12,9 +12,9 @@
 #include "load/queue.h"
 #include "request/shared.h"
 
-/* The rate of a body in bytes per second is measured as if, before its first byte, CREDIT_S seconds
- * of data had arrived at FAIR_RATE times min_rate_bytes. A new body therefore counts as fast, and a
- * silent client soon counts as slow. */
+/* The rate of a body in bytes per second is computed as if CREDIT_S seconds of data at FAIR_RATE
+ * times min_rate_bytes had arrived before its first byte. Therefore a new body counts as fast, and
+ * a silent client soon counts as slow. */
 #define FAIR_RATE 64.0
 #define CREDIT_S  0.25
 #define TRUST     4.0 /* wanted_before expects a body to grow to TRUST times its present size */
@@ -27,7 +27,8 @@
 #define TEXT_NS    0.25  /* time for each byte of the upper bound of a text */
 enum { ROUTES = 128 };   /* size of cost_ns; routes beyond it share entries */
 
-/* Bytes of an arena beside the blocks that the cost functions count: alignment and small texts. */
+/* Bytes of an arena in addition to the blocks that the cost functions count: alignment and small
+ * texts. */
 #define ARENA_ROOM 65536
 
 struct srv_admission {
@@ -39,7 +40,7 @@ struct srv_admission {
     size_t bodies;      /* most bytes that all bodies may hold together: half of the budget */
     size_t spare;       /* bytes of srv_admission_spare: a sixteenth of the budget */
     size_t small;     /* bodies of at most this many bytes are small: the setting in_place_bytes */
-    double fair_rate; /* bytes per second at which a new body counts as arriving */
+    double fair_rate; /* assumed rate of a new body, in bytes per second */
 };
 
 srv_admission *srv_admission_new(const srv_config *config) {
@@ -77,7 +78,7 @@ static double seconds_left(const srv_admission *a, const srv_incoming *body, int
 /* Estimates how many bytes will be in use before a new body of `length` bytes is complete: the
  * bytes of complete bodies, and the final sizes of those arriving bodies that will be complete
  * earlier. The final size counts as at most TRUST times the bytes that have arrived, so that a
- * client that announces much and has sent little does not keep other clients out. */
+ * client that announces many bytes but has sent few does not keep other clients out. */
 static double wanted_before(const srv_admission *a, uint64_t length, int64_t now_ns) {
     double mine = (double)length / a->fair_rate;
     double wanted = (double)atomic_load_explicit(&a->held, memory_order_relaxed);
@@ -146,7 +147,7 @@ void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block) {
 }
 
 /* Returns a block of `room` bytes with the first `used` bytes of `old`, or NULL. A large block
- * grows without a copy (srv_budget_grow); a small one is copied, which is quick. */
+ * grows without a copy (srv_budget_grow). A small block is copied, which is fast. */
 static char *grow_block(char *old, size_t used, size_t room) {
     char *block = old ? srv_budget_grow(old, room) : NULL;
     if (block || !(block = attn_alloc(room)))

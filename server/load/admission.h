@@ -64,7 +64,7 @@ void srv_admission_close(srv_admission *a, srv_incoming *body);
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
 
 /* A copy of a complete body that a job keeps after the end of the request. Copies count in the half
- * of the budget for bodies, and all copies together may take at most half of that half. */
+ * of the budget that is for bodies, and all copies together may take at most half of it. */
 typedef struct srv_kept_body {
     char *block;      /* from attn_alloc */
     const char *body; /* `size` bytes in the block, followed by a NUL, aligned as the body was */
@@ -82,7 +82,7 @@ void srv_admission_forget(srv_admission *a, srv_kept_body *kept);
  * bodies may use. Request threads and larger bodies must leave it free (srv_budget_leave). */
 size_t srv_admission_spare(const srv_admission *a);
 
-/* Returns the size of the largest body that finds memory when no other body holds any. */
+/* Returns the size of the largest body for which there is memory if no other body has any. */
 size_t srv_admission_largest(const srv_admission *a);
 
 /* Stage B: admits work of `operations` floating-point operations (a multiply-add is two) and
@@ -90,20 +90,20 @@ size_t srv_admission_largest(const srv_admission *a);
  * everything and reserves nothing, because the requests there are small.
  *
  * false: the handler must return at once. Either a problem is set: 413 if no request may have so
- * much memory, 503 if the memory is not free now. Or req->later is set: the work is long, and
+ * much memory, 503 if the memory is not free now. Or req->later is set, because the work is long:
  * server/http puts the request back into the queue and calls the handler again later. */
 bool srv_admission_work(srv_request *req, double operations, double bytes);
-/* Checks that a request could have `bytes` more memory, beside its body and what its arena holds
- * now, if no other request had any. false: a problem of status 413 is set. */
+/* Checks that a request could have `bytes` more memory if no other request had any. Its body and
+ * the present contents of its arena count, too. false: a problem of status 413 is set. */
 bool srv_admission_fits(srv_request *req, double bytes);
 /* Updates the measured processor time per operation of the request's route. `busy_ns` is the
  * processor time that the request has used. */
 void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns);
-/* Predicts the seconds of work of so many operations on the request's route by so many threads that
- * have nothing else to do. */
+/* Predicts the time in seconds for `operations` operations on the request's route, by `threads`
+ * threads that have nothing else to do. */
 double srv_admission_seconds(const srv_request *req, double operations, double threads);
-/* Returns whether so many operations, and writing an answer of at most `text` bytes, are predicted
- * to be so short that the HTTP thread may do both: a fraction of a millisecond. */
+/* Returns whether this work is predicted to be so short (a fraction of a millisecond) that the HTTP
+ * thread may do it: `operations` operations, and writing an answer of at most `text` bytes. */
 bool srv_admission_is_brief(const srv_request *req, double operations, double text);
 
 /* Returns the seconds for the header Retry-After: `wait_ns` rounded up to seconds and lengthened by

@@ -39,8 +39,8 @@ static void *take_counted(size_t size) {
     if (rounded <= most && before <= most - rounded)
         p = attn_block_take(rounded);
     refusals += !p;
-    /* A block may be larger than asked for. give_counted() subtracts the size of the block, so that
-     * size is counted here too. */
+    /* A block may be larger than requested. give_counted() subtracts the size of the block.
+     * Therefore that size is added here. */
     size_t counted = p ? attn_block_size(p) : 0;
     atomic_fetch_add_explicit(&used, counted - rounded, memory_order_relaxed);
     return p;

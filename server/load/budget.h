@@ -12,8 +12,8 @@
 void srv_budget_start(size_t bytes);
 size_t srv_budget_total(void);
 size_t srv_budget_used(void);
-/* Returns how many bytes this thread may still allocate: the free part of the budget without the
- * bytes that srv_budget_leave keeps for other threads. */
+/* Returns the number of bytes that this thread may still allocate: the free part of the budget
+ * without the bytes that srv_budget_leave keeps for other threads. */
 size_t srv_budget_free(void);
 /* Makes later allocations of this thread fail if they would leave less than `bytes` of the budget
  * free. Replaces the value of the last call; a thread starts with 0. */
@@ -26,8 +26,8 @@ void *srv_budget_grow(void *p, size_t size);
 /* A part of the budget that is reserved for one thread, for example for a job. Between
  * srv_budget_enter(reserve) and srv_budget_enter(NULL) the allocations of the thread are counted in
  * the reserve, and they fail beyond its limit. Only this thread may free the blocks, and only
- * between these two calls, until srv_budget_release. The release gives the unused bytes back;
- * blocks that still exist are then counted in the general budget. */
+ * between these two calls, until srv_budget_release. The release returns the unused bytes. Blocks
+ * that still exist then count in the general budget. */
 typedef struct srv_reserve {
     size_t limit; /* bytes that are reserved */
     size_t used;  /* bytes that the thread has allocated from them */
@@ -37,9 +37,9 @@ typedef struct srv_reserve {
 bool srv_budget_reserve(srv_reserve *reserve, size_t bytes);
 void srv_budget_enter(srv_reserve *reserve); /* NULL: allocate from the general budget again */
 void srv_budget_release(srv_reserve *reserve);
-/* Returns how often the budget has refused memory to this thread. A request that ran out of memory
- * can compare the numbers before and after: if they are equal, its own arena was full, not the
- * budget. */
+/* Returns the number of times that the budget has refused memory to this thread. A request that ran
+ * out of memory can compare the numbers before and after it. If they are equal, its own arena was
+ * full, and not the budget. */
 size_t srv_budget_refusals(void);
 
 #endif

@@ -9,9 +9,9 @@
 #include "system/clock.h"
 #include "system/condition.h"
 
-/* The stack size of a request thread in bytes. It is this large because request threads draw PNG
- * pictures by librsvg, which recurses over the elements of a picture. Nothing else needs so much.
- */
+/* The stack size of a request thread in bytes. Request threads draw PNG pictures with librsvg,
+ * which recurses over the elements of a picture and therefore needs a large stack. Other work needs
+ * less. */
 #define STACK_BYTES (4u << 20)
 
 /* A request thread. The last three members describe the task that it runs. */
@@ -25,7 +25,7 @@ typedef struct place {
 
 struct srv_queue {
     pthread_mutex_t lock;
-    pthread_cond_t filled; /* a task was added, or another thread may run one, or `closing` */
+    pthread_cond_t filled; /* a task was added, another thread may run one, or `closing` is set */
     srv_waiting list;
     srv_queue_plan plan;
     size_t running;      /* running tasks */
@@ -68,9 +68,9 @@ static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_n
     return count;
 }
 
-/* Takes the task to run now out of the waiting list. NULL: none may run now. Sets *look_ns to the
- * time at which a running task becomes long, so that one more thread may run tasks; 0: none will.
- * The caller has the lock. */
+/* Removes the task to run now from the waiting list and returns it. NULL: none may run now. Sets
+ * *look_ns to the time at which a running task becomes long, so that one more thread may run tasks;
+ * 0: none will. The caller has the lock. */
 static srv_task *take_next_task(srv_queue *queue, int64_t *look_ns) {
     const int64_t now = attn_now_ns();
     size_t most = queue->plan.threads;
@@ -143,7 +143,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     if (pthread_attr_init(&attributes))
         return false;
     bool ok = !pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_mutex_lock(&queue->lock); /* the threads that have started read queue->threads */
+    pthread_mutex_lock(&queue->lock); /* threads that have started read queue->threads */
     while (ok && queue->threads < threads) {
         place *p = &queue->places[queue->threads];
         p->queue = queue;

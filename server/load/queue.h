@@ -11,10 +11,10 @@
 typedef struct srv_queue srv_queue;
 
 typedef struct srv_queue_plan {
-    size_t threads;      /* most tasks that run at the same time */
-    size_t long_threads; /* most long tasks that run at the same time */
+    size_t threads;      /* largest number of tasks that run at the same time */
+    size_t long_threads; /* largest number of long tasks that run at the same time */
     int64_t long_ns;     /* a task counts as long once it has run for this time */
-    size_t length;       /* most tasks that wait */
+    size_t length;       /* largest number of tasks that wait */
     int64_t target_ns;   /* target for the longest wait (waiting.h) */
 } srv_queue_plan;
 
@@ -29,7 +29,7 @@ void srv_queue_close(srv_queue *queue);
 void srv_queue_free(srv_queue *queue); /* closes it first; NULL is fine */
 
 /* srv_queue_promise reserves a place in the queue for a task that will be pushed later, when its
- * body has arrived. srv_queue_forget gives up the place of a task that will not be pushed. See
+ * body has arrived. srv_queue_forget releases the place of a task that will not be pushed. See
  * srv_waiting_promise. Any thread may call both. */
 bool srv_queue_promise(srv_queue *queue, srv_task *task);
 void srv_queue_forget(srv_queue *queue, srv_task *task);
@@ -67,7 +67,7 @@ size_t srv_queue_waiting(srv_queue *queue); /* number of waiting tasks */
 /* The state of the queue at one time. */
 typedef struct srv_queue_state {
     size_t waiting, running;           /* number of tasks */
-    size_t long_waiting, long_running; /* number of those that were declared long */
+    size_t long_waiting, long_running; /* number of tasks that were declared long */
     size_t long_threads;               /* srv_queue_plan.long_threads */
     uint64_t put_back;                 /* calls of srv_queue_put_back since the start */
     bool standing;                     /* the newest tasks run first (waiting.h) */

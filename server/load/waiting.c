@@ -19,7 +19,7 @@ void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t 
         (srv_waiting){.length = length, .threads = threads ? threads : 1, .target_ns = target_ns};
 }
 
-/* Updates `standing`. Called before each decision that depends on it. */
+/* Updates `standing`. Called before each decision that depends on this member. */
 static void update_standing(srv_waiting *list, int64_t now_ns) {
     if (!list->first || now_ns - list->first->since_ns <= list->target_ns) {
         list->above_ns = 0;
@@ -119,8 +119,8 @@ static void take_from_ring(srv_waiting *list, srv_account *a) {
         list->rotation = a->next == a ? NULL : a->next;
 }
 
-/* Inserts the task into the list of all tasks behind those that arrived earlier. Only a task that
- * was put back does not belong at the end. */
+/* Inserts the task into the list of all tasks behind those that arrived earlier. All tasks except
+ * those that were put back belong at the end. */
 static void insert_by_time(srv_waiting *list, srv_task *task) {
     srv_task *before = list->last;
     while (before && before->since_ns > task->since_ns)

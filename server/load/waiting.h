@@ -39,7 +39,7 @@ struct srv_task {
     int64_t since_ns;                  /* when the task was added */
     bool is_long;                      /* the task was put back because it is long */
     uint64_t client;                   /* number of the client (config/client.h) */
-    size_t most;         /* most tasks of this client that run at the same time; 0: no limit */
+    size_t most;         /* largest number of running tasks of this client; 0: no limit */
     int64_t paid_ns;     /* processor time to charge when the task is added, before it runs */
     int64_t deadline_ns; /* on the clock of attn_now_ns */
     void (*work)(srv_task *task); /* runs the task on a request thread */
@@ -54,7 +54,7 @@ struct srv_account {
     bool taken;              /* false: the account belongs to no client yet */
     int64_t credit_ns;       /* processor time; negative: a debt */
     int64_t used_ns;         /* when the account was last charged */
-    size_t waiting, running; /* the client's tasks */
+    size_t waiting, running; /* number of the client's tasks */
     struct srv_task_list {
         srv_task *first, *last;
     } tasks[SRV_LENGTHS];         /* in order of arrival */
@@ -67,11 +67,11 @@ enum { SRV_ACCOUNTS = 1024 };      /* number of accounts; more clients than this
 
 typedef struct srv_waiting {
     srv_task *first, *last; /* all waiting tasks in order of arrival */
-    size_t count, length;   /* number of waiting tasks, and how many may wait */
+    size_t count, length;   /* number of waiting tasks, and its limit */
     size_t threads;         /* tasks that run at the same time, for srv_waiting_estimate */
     size_t promises;        /* places reserved for tasks that will be added later */
     int64_t target_ns;      /* target for the longest wait */
-    int64_t above_ns;       /* since when the longest wait is above the target; 0: it is not */
+    int64_t above_ns;       /* when the longest wait rose above the target; 0: it is not above */
     bool standing;          /* the queue is standing: the newest tasks are served first */
     double work_ns;         /* running mean of the run times of tasks */
     srv_account *rotation;  /* where the next round begins in the ring; NULL: the ring is empty */
@@ -85,11 +85,11 @@ void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t 
  * count against the length for other tasks. Returns false if the list is full or `length` places
  * are already reserved; the task may then find no place later. */
 bool srv_waiting_promise(srv_waiting *list, srv_task *task);
-/* Gives up the reserved place of a task that will not be added, if the task has one. */
+/* Releases the reserved place of a task that will not be added, if the task has one. */
 void srv_waiting_forget(srv_waiting *list, srv_task *task);
-/* Returns whether a task of this client could be added now. In a full list this is so if another
- * client has at least two more waiting tasks than this one; the newest task of that client would
- * then be taken out. */
+/* Returns whether a task of this client could be added now. In a full list, it can be added if
+ * another client has at least two more waiting tasks than this one. The newest task of that client
+ * would then be taken out. */
 bool srv_waiting_has_room(srv_waiting *list, uint64_t client);
 /* Adds a task. If the list is full and no place is reserved for the task, the newest task of
  * another client is taken out to make room, by the rule of srv_waiting_has_room, and returned in
