@@ -23,7 +23,7 @@ enum {
     EVENT_MOST = 512,    /* bound of an event's text in bytes */
     FIELD_MOST = 256,    /* bound of the text of an event's field in bytes */
     FLUSH_MS = 100,      /* the writer waits this long for more lines to write at once */
-    POLL_MS = 50,        /* how often a blocked writer looks whether the log is being closed */
+    POLL_MS = 50,        /* a blocked writer checks this often whether the log is being closed */
 };
 #define CLOSE_NS 1000000000 /* time that srv_log_free gives the writer for the remaining lines */
 
@@ -41,7 +41,7 @@ struct srv_log {
     size_t filled;               /* bytes in `filling` */
     size_t dropped;              /* lines dropped since the buffers were last exchanged */
     atomic_uint_fast64_t dropped_ever;
-    time_t second;  /* the time to which `stamp` belongs, in seconds since 1970 */
+    time_t second;  /* the time of `stamp`, in seconds since 1970 */
     char stamp[24]; /* "2026-01-31T12:00:00.", formatted once for each second */
 };
 
@@ -70,7 +70,7 @@ static char *put_line_start(srv_log *log, srv_log_level level, char *p) {
 #define AT_ONCE (size_t)4096
 
 /* Writes to standard error, on the writer thread. While the service runs, waits for a slow reader
- * as long as it takes; during the shutdown until `close_by_ns`, then drops the rest. */
+ * without a limit. During the shutdown, waits until `close_by_ns` and then drops the rest. */
 static void write_all(srv_log *log, const char *data, size_t size) {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     while (size) {
@@ -197,8 +197,8 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
     char line[LINE_MOST];
     pthread_mutex_lock(&log->lock);
     char *p = put_line_start(log, level, line);
-    /* The line fits into LINE_MOST: an id has at most 128 bytes, a client's address 108 and a key's
-     * name 64. The names of methods and routes are constants of this program. */
+    /* The line fits into LINE_MOST, because an id has at most 128 bytes, a client's address 108 and
+     * a key's name 64. The names of methods and routes are constants of this program. */
     p = attn_put(attn_put(p, ",\"id\":\""), e->id);
     if (*e->trace->id) {
         p = attn_put(attn_put(p, "\",\"trace_id\":\""), e->trace->id);
@@ -248,7 +248,7 @@ void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...) {
 void srv_log_named(srv_log *log, const char *name, const srv_log_field *fields) {
     if (!log->on || log->least > SRV_LOG_INFO)
         return;
-    /* names and numbers of fields need fewer bytes than the longest text */
+    /* the names and numbers of fields need fewer bytes than the longest text */
     char line[(1 + SRV_LOG_FIELDS) * ATTN_ESCAPE_MOST * FIELD_MOST];
     pthread_mutex_lock(&log->lock);
     char *p = attn_put(put_line_start(log, SRV_LOG_INFO, line), ",\"event\":\"");
@@ -276,7 +276,7 @@ uint64_t srv_log_dropped(const srv_log *log) {
  * The header traceparent is VERSION-TRACE_ID-PARENT_ID-FLAGS, which have 2, 32, 16 and 2
  * hexadecimal digits. */
 
-enum { ID = 3, PARENT = 36, FLAGS = 53 }; /* where these parts begin in the header */
+enum { ID = 3, PARENT = 36, FLAGS = 53 }; /* offsets of these parts in the header */
 
 /* Returns whether the text begins with `count` lower-case hexadecimal digits. */
 static bool is_hex(const char *text, size_t count) {
@@ -287,8 +287,8 @@ static bool is_zero(const char *text, size_t count) {
     return strspn(text, "0") >= count;
 }
 
-/* Returns whether a traceparent header is valid. A header of a version above 00 is read as version
- * 00 is, and may have further text after another "-". */
+/* Returns whether a traceparent header is valid. A header of a version above 00 is read like
+ * version 00. It may have further text after another "-". */
 static bool is_valid(const char *text) {
     size_t size = strlen(text);
     while (size && (text[size - 1] == ' ' || text[size - 1] == '\t'))

@@ -3,10 +3,10 @@
  * delays neither requests nor the shutdown. Lines that do not fit into the buffer are dropped, and
  * a later line reports how many.
  *
- * Requests take part in distributed tracing (W3C Trace Context, level 1): the client names its
- * trace and its own span in the header traceparent. The service makes a span of its own for each
- * request; the line in the log and the header traceparent of the reply name it. Without a valid
- * header the service starts a new trace. */
+ * The log supports distributed tracing (W3C Trace Context, level 1). The client names its trace and
+ * its own span in the header traceparent. The service makes a new span for each request, and names
+ * it in the line of the log and in the header traceparent of the reply. Without a valid header the
+ * service starts a new trace. */
 #ifndef SRV_LOG_H
 #define SRV_LOG_H
 
@@ -28,7 +28,7 @@ typedef struct srv_trace {
     char id[33];     /* id of the trace, 32 lower-case hexadecimal digits */
     char parent[17]; /* id of the client's span, 16 digits; "": this service began the trace */
     char span[17];   /* id of this service's span, 16 digits */
-    bool sampled;    /* the client has said that it records this trace */
+    bool sampled;    /* the client's header says that it records this trace */
 } srv_trace;
 
 /* The contents of a request's line. Bodies, raw paths and query strings are never logged. */
@@ -60,8 +60,8 @@ typedef struct srv_log_field {
     const char *text;
     uint64_t number;
 } srv_log_field;
-enum { SRV_LOG_FIELDS = 8 }; /* most fields of an event */
-/* Writes a line about an event that programs look for, with a name that never changes:
+enum { SRV_LOG_FIELDS = 8 }; /* largest number of fields of an event */
+/* Writes a line about an event that other programs search for. `name` must never change:
  * {"time":…,"level":"info","event":"NAME",…}. Any thread. */
 void srv_log_named(srv_log *log, const char *name, const srv_log_field *fields);
 /* Returns the number of lines that were dropped so far. */

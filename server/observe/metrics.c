@@ -34,8 +34,8 @@ enum {
 };
 
 typedef struct histogram {
-    /* Number of values in each bucket alone. Prometheus wants cumulative counts, so print_histogram
-     * adds them up. */
+    /* Number of values in each bucket, without those of lower buckets. Prometheus wants cumulative
+     * counts, so print_histogram adds them up. */
     atomic_uint_fast64_t buckets[COUNT(bounds) + 1];
     atomic_uint_fast64_t sum_ns;
 } histogram;
@@ -179,8 +179,8 @@ static void print_single(attn_text *out, const char *name, const char *type, con
 }
 
 /* Prints a histogram. `label` is a label such as route="/x"; "": no label. The buckets are printed
- * without printf, which would be too slow: all histograms together have a thousand lines, and the
- * HTTP thread may print them. */
+ * without printf because it would be too slow: all histograms together have a thousand lines, and
+ * the HTTP thread may print them. */
 static void print_histogram(attn_text *out, const char *name, const char *label, histogram *h) {
     char lines[(COUNT(bounds) + 1) * LINE_ROOM], *p = lines;
     uint64_t total = 0;

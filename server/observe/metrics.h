@@ -15,7 +15,7 @@ typedef enum srv_meter {
     SRV_CONNECTIONS,      /* open connections */
     SRV_EXPIRED_IN_QUEUE, /* requests that were dropped from the queue because of their deadline */
     SRV_CLIENT_GONE,      /* requests whose client left before the reply */
-    SRV_CLOSED_SLOW,      /* connections closed because they moved data too slowly */
+    SRV_CLOSED_SLOW,      /* connections closed because they transferred data too slowly */
     SRV_CLOSED_CROWDED,   /* idle connections closed to make room for new ones */
     SRV_BYTES_IN,         /* bytes of request bodies */
     SRV_BYTES_OUT,        /* bytes of reply bodies */
@@ -26,14 +26,14 @@ typedef enum srv_meter {
     SRV_INFER_GOOD_NS,                  /* times of successful requests, request line to reply */
     SRV_INFER_BAD,                      /* failed requests */
     SRV_INFER_BAD_NS,                   /* times of failed requests, request line to reply */
-    SRV_INFER_QUEUE_NS,                 /* times of successful requests in the queue */
-    SRV_INFER_DECODE_NS,                /* times in which successful requests were decoded */
-    SRV_INFER_COMPUTE_NS,               /* times in which successful requests were computed */
-    SRV_INFER_ENCODE_NS,                /* times in which successful replies were written */
+    SRV_INFER_QUEUE_NS,                 /* times that successful requests waited in the queue */
+    SRV_INFER_DECODE_NS,                /* times to decode successful requests */
+    SRV_INFER_COMPUTE_NS,               /* times to compute successful requests */
+    SRV_INFER_ENCODE_NS,                /* times to write successful replies */
     SRV_INFER_LAST_MS,                  /* Unix time of the last successful request */
     SRV_INFER_END,
     SRV_INFER_EACH = SRV_INFER_END - SRV_INFER_GOOD, /* number of counters for each model */
-    SRV_INFER_MODELS = 2, /* models of the protocol; the counters of the second model follow */
+    SRV_INFER_MODELS = 2, /* number of models; the counters of the second model follow the first */
     SRV_METER_COUNT = SRV_INFER_GOOD + SRV_INFER_MODELS * SRV_INFER_EACH
 } srv_meter;
 
@@ -45,22 +45,22 @@ typedef enum srv_spread {
     SRV_SPREAD_COUNT
 } srv_spread;
 
-/* Returns the counter of `model` (0 … SRV_INFER_MODELS - 1) that counts what `which`, one of
- * SRV_INFER_*, counts for model 0. */
+/* Returns the counter of `model` (0 … SRV_INFER_MODELS - 1). `which` is the corresponding counter
+ * of model 0, one of SRV_INFER_*. */
 static inline srv_meter srv_infer_meter(size_t model, srv_meter which) {
     return (srv_meter)(which + model * SRV_INFER_EACH);
 }
 
 enum { SRV_GAUGE_JOBS = 5 };      /* number of states of jobs */
-enum { SRV_METER_PROBLEMS = 64 }; /* most codes of problems, the final NULL included */
+enum { SRV_METER_PROBLEMS = 64 }; /* largest number of problem codes, including the final NULL */
 
 /* Values that other parts of the server hold. They are collected when the metrics are printed. */
 typedef struct srv_gauges {
     /* load/queue.h */
-    size_t queue_waiting, queue_running; /* requests that wait, and that run */
-    size_t queue_length;                 /* most requests that may wait */
-    size_t long_waiting, long_running;   /* long requests that wait, and that run */
-    size_t long_threads;                 /* most long requests that may run */
+    size_t queue_waiting, queue_running; /* number of waiting and of running requests */
+    size_t queue_length;                 /* largest number of waiting requests */
+    size_t long_waiting, long_running;   /* number of waiting and of running long requests */
+    size_t long_threads;                 /* largest number of running long requests */
     uint64_t long_put_back; /* requests that were put back into the queue as long ones */
     bool newest_first;      /* the queue serves the newest requests first */
     /* load/budget.h */
