@@ -16,10 +16,10 @@ typedef struct srv_beyond {
     const char *text;    /* detail of the problem */
 } srv_beyond;
 
-/* Where a value stands in the body that the client has sent. */
+/* The place of a value in the body that the client has sent. */
 typedef struct srv_origin {
     char pointer[512];       /* JSON pointer */
-    const char *name, *type; /* of a tensor: its name and datatype in the body; otherwise NULL */
+    const char *name, *type; /* name and datatype of a tensor in the body; NULL: not a tensor */
 } srv_origin;
 
 struct srv_decoded_body {
@@ -28,9 +28,9 @@ struct srv_decoded_body {
     const attn_named_tensor *tensors;
     size_t count;
     srv_beyond beyond; /* for tensors that were read from JSON (Open Inference) */
-    /* Writes to *out where the value at `pointer` in `text` stands in the body that the client has
-     * sent, because problems must point to that body. NULL if the client's body has every value at
-     * the same pointer. */
+    /* Writes to *out the place that the value at `pointer` in `text` has in the body that the
+     * client has sent, because problems must point to that body. NULL if the client's body has
+     * every value at the same pointer. */
     void (*place)(const srv_decoded_body *body, const char *pointer, srv_origin *out);
 };
 

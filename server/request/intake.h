@@ -13,14 +13,14 @@
 struct srv_intake {
     /* Takes a piece of the body. Runs on the HTTP thread and must not wait. If there would be no
      * room for another piece, it calls `suspend`, and some thread calls `resume` when there is room
-     * again. After `suspend`, `take` is still called with the bytes that libmicrohttpd has received
-     * already. These bytes and the present piece are at most connection_bytes together. false: the
+     * again. After `suspend`, `take` is still called with the bytes that libmicrohttpd has already
+     * received. Together with the present piece, these are at most connection_bytes. false: the
      * piece was not taken, and a problem is set. */
     bool (*take)(srv_intake *intake, srv_request *req, const char *data, size_t size);
     void (*drop)(srv_intake *intake); /* discards what was taken; must not wait */
     uint64_t most;                    /* largest body that is accepted, in bytes */
     const char *setting;              /* name of the setting that bounds `most`, for problems */
-    size_t memory;                    /* bytes of memory that the intake holds at most */
+    size_t memory;                    /* largest memory of the intake in bytes */
 
     /* server/http sets these three members. The intake passes `sender` to both functions. It calls
      * `suspend` only from `take`. `suspend` returns false if the connection cannot be suspended,

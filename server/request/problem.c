@@ -35,16 +35,16 @@ typedef struct problem_limit {
     const char *setting; /* NULL: no setting raises the limit */
 } problem_limit;
 
-/* What the body of a problem says. NULL: the body lacks this member. */
+/* The contents of a problem's body. NULL: the body lacks this member. */
 typedef struct said {
     const srv_problem_row *row;
     int status;
     const char *detail;
-    const char *id; /* of the request; NULL or "": `path` is the instance */
+    const char *id; /* id of the request; NULL or "": `path` is the instance */
     const char *path;
     const char *pointer;
     const problem_limit *limit;
-    bool infers; /* the request is one of the Open Inference Protocol: adds the member `error` */
+    bool infers; /* the protocol is Open Inference, so the body has the member `error` */
 } said;
 
 /* Room for the longest body: texts of these lengths in which every byte is escaped. */
@@ -118,7 +118,7 @@ static const char *place_in_query(const srv_request *req, const char *pointer,
     return text;
 }
 
-/* Returns the JSON pointer to the timeout if the client had set the deadline that has passed.
+/* If the client has set the deadline that has passed, returns the JSON pointer to its timeout.
  * Otherwise sets *limit to the setting request_timeout_ms and returns NULL. */
 static const char *place_of_deadline(const srv_request *req, problem_limit *limit) {
     if (req->own_deadline)
@@ -129,7 +129,8 @@ static const char *place_of_deadline(const srv_request *req, problem_limit *limi
     return NULL;
 }
 
-/* Appends to the detail of a passed deadline which limit it was and where it is set. */
+/* Appends to the detail of a passed deadline the limit that was exceeded and the place where it is
+ * set. */
 static void name_deadline(const srv_request *req, const problem_limit *limit, char *detail,
                           size_t room) {
     const size_t used = strlen(detail);
@@ -144,7 +145,7 @@ static void name_deadline(const srv_request *req, const problem_limit *limit, ch
                  req->only_400 ? "the parameter timeout" : "timeout_ms");
 }
 
-/* Returns whether the path belongs to the Open Inference Protocol, whether or not it exists. */
+/* Returns whether the path belongs to the Open Inference Protocol. The path need not exist. */
 static bool infers(const srv_request *req) {
     return req->path && !strncmp(req->path, "/v2", 3) && (!req->path[3] || req->path[3] == '/');
 }
@@ -262,8 +263,8 @@ static srv_code code_of(attn_status status) {
     return SRV_INTERNAL;
 }
 
-/* Returns what follows the path `from` in the place `where`: "0/key" for "labels/0/key" and
- * "labels". NULL: the place does not begin with this path. */
+/* Returns the part of the place `where` that follows the path `from`: "0/key" for "labels/0/key"
+ * and "labels". NULL: the place does not begin with this path. */
 static const char *behind_steps(const char *where, const char *from) {
     const size_t n = strlen(from);
     if (strncmp(where, from, n) != 0 || (n && where[n] && where[n] != '/'))

@@ -1,5 +1,5 @@
 /* The table of the codes of problems. Problems (problem.c), the routes /problems and
- * /problems/{code}, openapi.json and the README of server/api say what this table says. */
+ * /problems/{code}, openapi.json and the README of server/api are made from it. */
 #ifndef SRV_PROBLEM_CODES_H
 #define SRV_PROBLEM_CODES_H
 
@@ -8,12 +8,12 @@
 typedef struct srv_problem_row {
     int status;
     const char *name, *title;
-    const char *bare;    /* a constant body, for when the arena of a request is used up */
-    const char *meaning; /* a sentence: when the problem occurs */
-    const char *remedy;  /* a sentence: what the client, or who runs the service, can do */
-    /* An example of such a problem. NULL: the example lacks this member. */
+    const char *bare;    /* constant body, used if the arena of a request is used up */
+    const char *meaning; /* sentence that says when the problem occurs */
+    const char *remedy;  /* sentence that says what the client or the operator can do */
+    /* An example of a problem with this code. NULL: the example lacks this member. */
     const char *detail, *pointer, *setting;
-    double limit; /* the limit that the example states, if it has `setting` */
+    double limit; /* limit in the example, if it has `setting` */
 } srv_problem_row;
 
 /* Returns the row of a code. For a number that is no code, returns the row of SRV_INTERNAL. */

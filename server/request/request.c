@@ -1,4 +1,4 @@
-/* The parts of a request that do not depend on HTTP. */
+/* The functions of a request that do not depend on HTTP. */
 #include "request/request.h"
 
 #include <string.h>

@@ -58,7 +58,7 @@ typedef struct srv_reply {
     double limit;            /* for a problem with `setting`: that limit */
     const char *type;        /* media type */
     const char *body;        /* in arena or static memory */
-    size_t size;             /* bytes of the body; of a stream: the bytes sent so far */
+    size_t size;             /* bytes of the body; for a stream, the bytes sent so far */
     const srv_piece *pieces; /* NULL: the body is not a list of pieces */
     size_t piece_count;
     srv_stream *stream; /* NULL: the body is not a stream */
@@ -70,7 +70,7 @@ typedef struct srv_reply {
 
 #define SRV_CHALLENGE "Bearer realm=\"attnd\"" /* value of WWW-Authenticate */
 
-#define SRV_READ_TOKEN 32 /* hexadecimal digits of a token that takes the place of an API key */
+#define SRV_READ_TOKEN 32 /* hexadecimal digits of a read token, which replaces an API key */
 
 typedef struct srv_request srv_request;
 struct srv_request {
@@ -92,32 +92,31 @@ struct srv_request {
     /* Name of the client's API key, or of the key whose run the read token opens; NULL: the service
      * has no keys. */
     const char *owner;
-    const char *read_token;   /* token=… of the query, sent in place of a key; NULL: none */
+    const char *read_token;   /* token=… of the query, sent instead of a key; NULL: none */
     bool admin;               /* the key is an admin key, or without keys the client is local */
     const char *infer_header; /* header Inference-Header-Content-Length; NULL: none */
     unsigned accept;          /* SRV_ACCEPT_* bits of the media types that the client accepts */
     const char *body;         /* body_size bytes, followed by a NUL */
     size_t body_size;
-    srv_intake *intake;   /* what the body goes to instead of `body`; NULL: the body is in `body` */
+    srv_intake *intake;   /* receiver of the body; NULL: the body is in `body` */
     attn_control control; /* the deadline, and a pointer to `cancel`; for the library */
     atomic_int cancel;    /* 1: the work must stop, because the client left or the server stops */
-    const srv_decoded_body *decoded_body; /* what to decode instead of `body`; NULL: `body` */
+    const srv_decoded_body *decoded_body; /* decoded instead of `body`; NULL: `body` is decoded */
     srv_undrawn *undrawn; /* random tensors whose elements are drawn later (SRV_T_LATE) */
-    srv_parts *parts;     /* where the JSON writer puts tensors; NULL: into the JSON text */
+    srv_parts *parts;     /* the JSON writer puts tensors here; NULL: into the JSON text */
     bool own_deadline;    /* the deadline is the client's (timeout_ms), not request_timeout_ms */
     bool only_400;        /* problems of status 422 get status 400 instead (for /v2) */
     /* The handler runs on the HTTP thread and may return SRV_DEFER. Jobs that compute on a thread
      * of their own set this too, because it keeps the handler from using the pool. */
     bool in_place;
-    /* A job, and not a client, has made the request. If the reply is an answer about a stored run,
-     * it is kept with that run. If the request stores a run, only the run is kept and not the
-     * reply. */
+    /* The client of the request is a job. If the reply is an answer about a stored run, it is kept
+     * with that run. If the request stores a run, only the run is kept and not the reply. */
     bool is_job;
     bool later;        /* the request must go back into the queue (srv_admission_work) */
     size_t route;      /* index of the route's path template among the labels of the metrics */
     double operations; /* floating-point operations of the work; 0: not known yet */
-    /* Processor time of one operation in nanoseconds, for as long as the service has not measured
-     * this time on the route; 0: the time of an operation in the kernels. */
+    /* Processor time of one operation in nanoseconds. It is used until the service has measured
+     * this time on the route. 0: the time of an operation in the kernels. */
     double unit_ns;
     int64_t admitted_ns; /* processor time that the request had used when `operations` was set */
     /* Set by server/http: begins to send the reply, which is a stream, while the handler continues
@@ -127,11 +126,11 @@ struct srv_request {
     /* Set by server/http: returns the seconds for the header Retry-After as text. NULL: "1". */
     const char *(*retry_after)(const srv_request *req);
     int64_t start_ns; /* when the request line was read, on the clock of attn_now_ns */
-    int64_t queued_ns, decode_ns, compute_ns, encode_ns; /* how long each step took */
+    int64_t queued_ns, decode_ns, compute_ns, encode_ns; /* durations of the steps */
     srv_reply reply;
 };
 
-/* What a handler returns. */
+/* The result of a handler. */
 typedef enum srv_outcome {
     SRV_DONE, /* the reply is in req->reply */
     /* The work is too long for the HTTP thread. Allowed only if req->in_place is set. The reply and
@@ -151,8 +150,8 @@ static inline bool srv_is_queried(const srv_request *req) {
 
 /* Returns whether the client accepts text but not JSON. */
 bool srv_reads_text(const srv_request *req);
-/* Returns whether the client accepts one of SRV_ACCEPT_DRAWN; the answer is then the heatmap alone.
- * A handler on the HTTP thread returns SRV_DEFER in this case, because drawing is slow. */
+/* Returns whether the client accepts one of SRV_ACCEPT_DRAWN. In this case the answer is only the
+ * heatmap. A handler on the HTTP thread returns SRV_DEFER in this case, because drawing is slow. */
 bool srv_draws(const srv_request *req);
 
 /* Returns the worker pool for the request's work. NULL: the caller must compute on its own thread,
@@ -168,12 +167,12 @@ bool srv_request_owns(srv_request *req, const char *owner);
  * shared objects, owners see their own, and admins see all. */
 bool srv_request_sees(const srv_request *req, const char *owner);
 
-/* Returns whether the request may read what the read token `token` (NULL: none) opens: the request
- * has that token, or it has no token and may read by its API key. The comparison takes the same
- * time wherever the tokens differ. */
+/* Returns whether the request may read an object with the read token `token` (NULL: none). It may
+ * if it has this token, or if it has no token and its API key allows it. The comparison takes the
+ * same time wherever the tokens differ. */
 bool srv_request_opens(const srv_request *req, const char *token);
 /* Sets the problem 401: the token of the request does not open the object that it asks for. The
- * problem does not tell whether the object exists. */
+ * problem does not reveal whether the object exists. */
 void srv_request_refuse_token(srv_request *req);
 
 /* Sets the deadline of the request to the time that the client asks for, on the clock of
@@ -205,13 +204,13 @@ typedef enum srv_code {
     SRV_TIMEOUT,        /* 408 */
     SRV_KEY_BUSY,       /* 409 the first request with this Idempotency-Key still runs */
     SRV_GONE,           /* 410 */
-    SRV_RUN_CHANGED,    /* 410 the file of a run is another one now */
+    SRV_RUN_CHANGED,    /* 410 the file of a run is no longer the same */
     SRV_PRECONDITION,   /* 412 If-Match */
     SRV_TOO_LARGE,      /* 413 a body or a request that can never fit */
     SRV_TARGET_LONG,    /* 414 */
     SRV_MEDIA_TYPE,     /* 415 */
     SRV_EXPECTATION,    /* 417 */
-    SRV_MISDIRECTED,    /* 421 a Host that the service is not known by */
+    SRV_MISDIRECTED,    /* 421 a Host that is not a name of the service */
     SRV_KEY_REUSED,     /* 422 the Idempotency-Key of another request */
     SRV_UNKNOWN_FIELD,  /* 422 */
     SRV_TYPE,           /* 422 a value of the wrong JSON type */
@@ -237,7 +236,7 @@ typedef enum srv_code {
 
 const char *srv_code_name(srv_code code); /* "malformed_json", "queue_full", … */
 
-/* Replaces the reply by a problem. Returns false, as all functions do that set a problem. `pointer`
+/* Replaces the reply by a problem. Returns false, like all functions that set a problem. `pointer`
  * is a JSON pointer to the faulty part of the body, such as "/attn_mask/0"; NULL: none. `format`
  * makes the detail, a sentence for people. */
 bool srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...)
@@ -246,8 +245,8 @@ bool srv_problem(srv_request *req, srv_code code, const char *pointer, const cha
  * the code: storage_full, memory_budget (ENOMEM) or else storage_failed. The detail is `what`
  * followed by the system's text for the errno value. */
 bool srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed);
-/* Sets a problem as srv_problem does. The problem also states the limit that was hit, and the
- * setting that can raise this limit; NULL: the program has the limit as a constant. */
+/* Sets a problem as srv_problem does. The problem also states the exceeded limit, and the setting
+ * that can raise it. If `setting` is NULL, the limit is a constant of the program. */
 bool srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
                        const char *setting, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
@@ -261,7 +260,7 @@ bool srv_problem_is_memory(const srv_request *req);
  * and its `where`, such as "query/0", becomes the pointer "/query/0". */
 bool srv_problem_error(srv_request *req, const attn_error *err);
 /* A row that renames places of the library's errors: in a place that begins with the path `from`,
- * `to` takes the place of `from`. Every place begins with the empty path "". */
+ * `to` replaces `from`. Every place begins with the empty path "". */
 typedef struct srv_renamed {
     const char *from, *to;
 } srv_renamed;

@@ -41,7 +41,7 @@ enum {
  * tls_cert and tls_key. */
 enum { SRV_APP_KEYS, SRV_APP_CERT, SRV_APP_KEY, SRV_APP_FILES };
 
-/* The parts of the service that are read again while it runs. */
+/* The parts of the service that can be read again while it runs. */
 typedef enum srv_app_part { SRV_PART_KEYS, SRV_PART_TLS, SRV_PART_MODELS } srv_app_part;
 
 /* The steps of a shutdown, in this order. */
@@ -68,18 +68,18 @@ struct srv_app {
     struct srv_jobs *jobs;
     struct srv_repeats *repeats; /* requests with an Idempotency-Key */
     srv_ticker housekeeping;
-    atomic_bool fonts_missed;    /* the log says already that pictures have no letters */
+    atomic_bool fonts_missed;    /* the log already says that pictures have no letters */
     bool started;                /* the start has been logged, so that the end is logged too */
     srv_daemon *data;            /* the port of the service */
     srv_daemon *ops;             /* the operations port; NULL: there is none */
     uint64_t trace_key[2];       /* random numbers from which ids of traces and spans are made */
-    atomic_uint_fast64_t traces; /* number of ids made so far */
+    atomic_uint_fast64_t traces; /* number of ids that were made so far */
     atomic_int draining;         /* a srv_draining */
     _Atomic int64_t certificate_until; /* end of validity, s since 1970; 0: no TLS */
-    atomic_uint stale;        /* bit 1 << srv_app_part is set: this part could not be read again */
+    atomic_uint stale;        /* bit 1 << srv_app_part: this part could not be read again */
     _Atomic int64_t reloaded; /* when all parts were last read without failure, s since 1970 */
     const char *problem_names[SRV_METER_PROBLEMS]; /* in the order of srv_code, then NULL */
-    srv_file_state seen[SRV_APP_FILES];            /* each file's state when it was last read */
+    srv_file_state seen[SRV_APP_FILES];            /* state of each file when it was last read */
 };
 
 #endif

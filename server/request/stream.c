@@ -4,8 +4,8 @@
 
 /* --- streams ---
  *
- * srv_stream_wake may be called on another thread after `read` has found no bytes and before the
- * connection is suspended. Such a call would be lost if it were not noted in `woken`. */
+ * Another thread may call srv_stream_wake after `read` has found no bytes and before the connection
+ * is suspended. The member `woken` notes the call, so that it is not lost. */
 
 void srv_stream_init(srv_stream *s, long (*read)(srv_stream *, char *, size_t),
                      void (*close)(srv_stream *)) {
@@ -63,7 +63,7 @@ typedef struct piece {
 } piece;
 
 struct srv_events {
-    srv_stream stream; /* must be the first member, because srv_stream * is cast to srv_events * */
+    srv_stream stream; /* must be first, because a srv_stream * is cast to a srv_events * */
     pthread_mutex_t lock;
     srv_request own;  /* the copy of the request that the handler uses */
     srv_request *req; /* the original request; belongs to server/http once `begun` is set */
@@ -71,7 +71,7 @@ struct srv_events {
     piece *next;      /* the first piece that is not sent completely */
     piece **end;      /* where to append the next piece */
     size_t sent;      /* bytes of `next` that were sent */
-    piece last[5];    /* memory for the last event, so that adding it cannot fail */
+    piece last[5];    /* memory for the last event, so that it can always be added */
     bool ended;       /* the handler has ended */
     bool closed;      /* the stream has ended */
 };
@@ -117,8 +117,8 @@ static void close_pieces(srv_stream *stream) {
     set_ended(e, &e->closed);
 }
 
-/* Copies those texts of the request into its arena that are in memory of the connection, which is
- * freed when the client leaves. false: out of memory. */
+/* Copies texts of the request into its arena. Copies only the texts in memory of the connection,
+ * which is freed when the client leaves. false: out of memory. */
 static bool own_texts(srv_request *req) {
     const char **const texts[] = {&req->method,        &req->path, &req->if_none_match,
                                   &req->last_event_id, &req->host, &req->infer_header};

@@ -2,13 +2,13 @@
  *
  * A stream (srv_stream) is the body of such a reply. A handler makes it in the request's arena by
  * srv_stream_init and puts it into req->reply.stream. server/http calls the stream's `read` for the
- * next bytes until `read` reports the end. After the end of the reply, complete or because the
- * client left, server/http calls the stream's `close` once.
+ * next bytes until `read` reports the end. When the reply is complete or the client has left,
+ * server/http calls the stream's `close` once.
  *
  * Events (srv_events) are a stream of server-sent events that one handler produces. The handler
  * adds events on its request thread, while the HTTP thread sends the events that were added. The
  * text of all events stays in the request's arena until the end, so the handler never waits for a
- * slow client. The handler must know a bound of that text before it begins. */
+ * slow client. The handler must know an upper bound of the size of this text before it begins. */
 #ifndef SRV_STREAM_H
 #define SRV_STREAM_H
 
@@ -40,13 +40,13 @@ void srv_stream_init(srv_stream *stream, long (*read)(srv_stream *, char *, size
  * thread may call this between srv_stream_init and the return of `close`. */
 void srv_stream_wake(srv_stream *stream);
 
-/* The next three functions are for server/http. It calls srv_stream_start before the first byte,
- * srv_stream_read for each block of bytes, and srv_stream_stop after the last byte. `resume` and
- * `suspend` are called with `sender`. */
+/* The following three functions are for server/http. It calls srv_stream_start before the first
+ * byte, srv_stream_read for each block of bytes, and srv_stream_stop after the last byte. `resume`
+ * and `suspend` are called with the argument `sender`. */
 void srv_stream_start(srv_stream *stream, void (*resume)(void *sender), void *sender);
 void srv_stream_stop(srv_stream *stream);
-/* Returns what the stream's `read` returns. If that is 0, calls `suspend`, except if
- * srv_stream_wake was called since `read` began; then server/http must read again. */
+/* Returns the result of the stream's `read`. If this is 0, calls `suspend`. But if srv_stream_wake
+ * was called since `read` began, does not call it, and server/http must read again. */
 long srv_stream_read(srv_stream *stream, char *to, size_t room, void (*suspend)(void *sender));
 
 typedef struct srv_events srv_events;
