@@ -12,7 +12,7 @@
 
 enum {
     TRIES = 16,      /* srv_new_file_open fails after this many lost races for a .part file */
-    FLOW = 16 << 20, /* a long file is written to disk in parts of so many bytes */
+    FLOW = 16 << 20, /* a long file is written to disk in parts of this size */
 };
 
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about) {
@@ -100,7 +100,7 @@ int srv_new_file_open(srv_new_file *f, int dir, const char *name) {
     return EBUSY;
 }
 
-/* Makes the system write another part of a long file to disk. Where that is not possible, closing
+/* Makes the system write another part of a long file to disk. If the system cannot do this, closing
  * the file takes longer. */
 static void start_writing_back(const srv_new_file *f, size_t appended) {
     const uint64_t to = f->size / FLOW, from = (f->size - appended) / FLOW;

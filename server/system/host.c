@@ -82,7 +82,7 @@ static double number_in(const char *file) {
     return value;
 }
 
-/* Where a cgroup tree states a limit. */
+/* The files in which a cgroup tree states a limit. */
 typedef struct group_file {
     const char *controller; /* cgroup v1: name of the tree's controller; "": cgroup v2 */
     const char *mount;      /* directory where the tree is mounted */

@@ -1,6 +1,6 @@
-/* What the operating system grants this process: processors, memory, open files, scheduling. The
- * parameter `root` is put in front of paths in /proc and /sys: "" for the real ones, or a directory
- * in which a test has made a tree of its own. */
+/* The resources that the operating system grants this process: processors, memory, open files,
+ * scheduling. The parameter `root` is a prefix of paths in /proc and /sys: "" for the real ones, or
+ * a directory in which a test has made its own tree. */
 #ifndef SRV_HOST_H
 #define SRV_HOST_H
 
@@ -8,16 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns how many processors this process may use: the number in its affinity mask or its cgroup
- * quota (v2 cpu.max, v1 cpu.cfs_quota_us), whichever is smaller, rounded down, and at least 1. The
- * quota is the smallest of this process's cgroup and all cgroups above it. */
+/* Returns the number of processors that this process may use: the number in its affinity mask or
+ * its cgroup quota (v2 cpu.max, v1 cpu.cfs_quota_us), whichever is smaller, rounded down, and at
+ * least 1. The quota is the smallest of this process's cgroup and all cgroups above it. */
 size_t srv_host_processors(const char *root);
-/* Returns how many bytes of memory this process may use: the physical memory or the smallest cgroup
- * limit (v2 memory.max, v1 memory.limit_in_bytes), whichever is smaller. */
+/* Returns the number of bytes of memory that this process may use: the physical memory or the
+ * smallest cgroup limit (v2 memory.max, v1 memory.limit_in_bytes), whichever is smaller. */
 uint64_t srv_host_memory(const char *root);
 
-/* Which file is at a path, and when it last changed. Two different states of one path mean that
- * there is a new version of the file. Symbolic links are followed, because Kubernetes replaces a
+/* The identity of the file at a path, and its last change. If two states of one path differ, the
+ * path has a new version of the file. Symbolic links are followed, because Kubernetes replaces a
  * mounted secret by changing a link. All members are zero if there is no file. */
 typedef struct srv_file_state {
     uint64_t device, inode, size;
@@ -38,8 +38,7 @@ void srv_host_be_prompt(void);
  * priority. Failures are ignored. */
 void srv_host_be_nice(int number);
 
-/* Raises this process's soft limit of open files to its hard limit. Returns the limit that then
- * holds. */
+/* Raises this process's soft limit of open files to its hard limit. Returns the resulting limit. */
 uint64_t srv_host_raise_files(void);
 uint64_t srv_host_resident(void);   /* resident memory of this process in bytes; 0: unknown */
 uint64_t srv_host_most_files(void); /* the limit of open files of this process; 0: unknown */

@@ -30,7 +30,7 @@ struct srv_mapped {
     char *name;           /* the file's name when it was mapped, from malloc */
     dev_t device;         /* device and inode tell whether `name` still means the same file */
     ino_t inode;
-    _Atomic int64_t written, changed; /* srv_mapped_times that were accepted last */
+    _Atomic int64_t written, changed; /* the last accepted srv_mapped_times */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,7 +61,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     if (m && put_zeros(address / page * page))
         atomic_store(&m->hurt, true);
     else
-        signal(number, SIG_DFL); /* not our mapping: the repeated read ends the process */
+        signal(number, SIG_DFL); /* not one of our mappings: reading again ends the process */
     errno = before;
 }
 
@@ -94,8 +94,9 @@ static void free_entry(srv_mapped *m) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns the times of a file. A file that has just changed may change again and keep its times:
- * within a tick of the kernel's clock, or a second on file systems that count in seconds. */
+/* Returns the times of a file. A file that has just changed may change again without a change of
+ * its times, within a tick of the kernel's clock, or within a second on file systems that count in
+ * seconds. */
 static srv_mapped_times times_of(const struct stat *about) {
     const int64_t changed = srv_ns_of(&about->st_ctim),
                   tick = changed % 1000000000 ? 20000000 : 2000000000;

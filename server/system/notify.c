@@ -1,4 +1,4 @@
-/* The protocol is one datagram with lines NAME=VALUE, so that libsystemd is not needed. */
+/* The protocol is one datagram with lines NAME=VALUE. Therefore libsystemd is not needed. */
 #include "system/notify.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* A thread that calls a function again and again, with pauses between, until it is stopped. */
+/* A thread that calls a function again and again, with pauses, until it is stopped. */
 #ifndef SRV_TICKER_H
 #define SRV_TICKER_H
 
@@ -20,8 +20,8 @@ typedef struct srv_ticker {
 /* Starts the thread, which calls `tick` for the first time after `pause_ns`. Returns false if no
  * thread could be started. */
 bool srv_ticker_start(srv_ticker *t, int64_t (*tick)(void *of), void *of, int64_t pause_ns);
-/* Stops the thread and waits until it has ended. Does nothing if the ticker was not started;
- * `started` must then be false. */
+/* Stops the thread and waits until it has ended. Does nothing if the ticker was not started, which
+ * `started` shows. */
 void srv_ticker_stop(srv_ticker *t);
 
 #endif
