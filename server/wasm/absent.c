@@ -1,5 +1,5 @@
-/* What a browser does not have: OpenBLAS, which these loops replace, and libraries and devices
- * whose functions say so. */
+/* Replacements for what a browser does not have. Loops replace OpenBLAS. The functions of other
+ * libraries and devices only report that they are not available. */
 #include <attn/figure.h>
 #include <attn/status.h>
 #include <cblas.h>

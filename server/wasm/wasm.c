@@ -1,8 +1,8 @@
 /* The service in a web page: routes without a socket. JavaScript writes a request into the memory
- * of this module, calls attn_ask, and reads the reply. Requests are answered one after the other, on
- * the page's own thread or that of a worker, with one worker in the pool and the table `ref`.
+ * of this module, calls attn_ask, and reads the reply. Requests are answered one after the other,
+ * on the page's own thread or that of a worker, with one worker in the pool and the table `ref`.
  *
- * What a browser does not have is absent: files, threads, TLS and the libraries that draw PNGs
+ * A browser has no files, threads, TLS or libraries that draw PNGs, so these are absent
  * (absent.c). */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +22,10 @@
 
 #define EXPORT(name) __attribute__((export_name(#name)))
 
-/* The memory that the service uses at most. A browser gives a page at most 4 GiB. */
+/* The largest memory that the service uses. A browser gives a page at most 4 GiB. */
 #define MEMORY "1GiB"
 
-/* A request, as JavaScript fills it in: NUL-terminated texts, and a body of body_size bytes followed
+/* A request, filled in by JavaScript: NUL-terminated texts, and a body of body_size bytes followed
  * by a NUL. */
 typedef struct question {
     const char *method, *path, *query, *type, *accept, *body;
@@ -42,7 +42,7 @@ typedef struct answer {
 static srv_app app;
 static srv_config config;
 static srv_router router;
-static attn_arena *arena; /* of the last request, whose reply lies in it */
+static attn_arena *arena; /* arena of the last request, which holds its reply */
 static atomic_uint_fast64_t asked;
 
 EXPORT(attn_take) void *attn_take(size_t bytes) {
@@ -111,7 +111,7 @@ static void answer_request(srv_request *req, const char *accept) {
         srv_problem(req, SRV_INTERNAL, NULL, "the request was not answered");
 }
 
-/* Joins the parts of the body in `out`. */
+/* Joins the parts of the body of the reply in `out`. */
 static void join_body(const srv_reply *reply, attn_text *out) {
     for (size_t i = 0; i < reply->piece_count; i++)
         attn_text_bytes(out, reply->pieces[i].data, reply->pieces[i].size);
