@@ -1,5 +1,5 @@
-/* Threads of a program that has one: locks are free, and no thread can be started. wasi-libc has no
- * threads of its own. */
+/* Threads for a program with a single thread: locks do nothing, and no thread can be started.
+ * wasi-libc has no threads. */
 #ifndef SRV_WASM_PTHREAD_H
 #define SRV_WASM_PTHREAD_H
 
@@ -42,7 +42,7 @@ ALWAYS_0(pthread_setname_np, pthread_t thread, const char *name)
 #undef ALWAYS_0
 #pragma GCC diagnostic pop
 
-/* Nobody else could wake the caller. */
+/* No other thread could wake the caller. */
 static inline int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
                                          const struct timespec *until) {
     (void)c, (void)m, (void)until;
