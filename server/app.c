@@ -276,7 +276,7 @@ static void name_problems(srv_app *app) {
         app->problem_names[i] = srv_code_name((srv_code)i);
 }
 
-/* Returns how many of the running requests (requests_running) may be long ones: the share
+/* Returns the number of running requests (requests_running) that may be long ones. It is the share
  * long_share of them, but at least 1, and fewer than all if requests_running is 2 or more. */
 static size_t long_threads(const srv_config *config) {
     const size_t all = (size_t)config->requests_running,

@@ -184,9 +184,9 @@ static bool is_command(const char *text, command *out) {
     return false;
 }
 
-/* Reads the command line. It is read twice: the settings of the command line replace those of a
- * file, so the file must be read between. If `settings` is false, reads only the path of --config
- * and a command such as --help. If `settings` is true, reads the settings. */
+/* Reads the command line. It is read twice, because the file of settings must be read between: the
+ * settings of the command line replace those of the file. If `settings` is false, reads only the
+ * path of --config and a command such as --help. If `settings` is true, reads the settings. */
 static bool walk(srv_config *config, int argc, char **argv, const char **file, command *what,
                  bool settings, srv_config_error *err) {
     const char *port = NULL;
