@@ -1,7 +1,7 @@
-/* Analyses of weights: the routes POST /v1/analyses and those of stored runs, and the srv_analysis
- * that the field `analysis` of POST /v1/attention and of models uses, too. A handler reads the
- * request and sets the whole reply in req->reply. On the HTTP thread it may return SRV_DEFER
- * instead; it is then called again on a request thread. */
+/* Analyses of weights: the route POST /v1/analyses, the analyses of stored runs, and the type
+ * srv_analysis, which the field `analysis` of POST /v1/attention and of models also uses. A handler
+ * reads the request and sets the whole reply in req->reply. On the HTTP thread it may return
+ * SRV_DEFER instead; it is then called again on a request thread. */
 #ifndef SRV_ANALYSES_API_H
 #define SRV_ANALYSES_API_H
 
@@ -45,8 +45,8 @@ enum {
     SRV_AN_EVERY = SRV_AN_ALL - 1,
 };
 
-/* The names of the items, ended by NULL: all names (for POST /v1/analyses), those for models (all
- * but gradient), and those for a single site (all but rollout and gradient). */
+/* The names of the items, ended by NULL: all names (for POST /v1/analyses), the names for models
+ * (all but gradient), and the names for a single site (all but rollout and gradient). */
 extern const char *const srv_analysis_items[], *const srv_analysis_items_model[],
                                                    *const srv_analysis_items_run[];
 
@@ -109,7 +109,7 @@ extern const srv_field srv_pattern_rows[];
 /* Writes the member of a legend that describes a measure. */
 void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about);
 /* Writes the member "rollout": the formula and the heatmaps. `maps` is NULL if the heatmaps are
- * tensors beside the JSON; then writes only the formula. */
+ * tensors beside the JSON; in that case writes only the formula. */
 void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels);
 

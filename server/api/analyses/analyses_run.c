@@ -387,8 +387,8 @@ static attn_status add_diagnoses(srv_analysis *an, attn_error *err) {
 /* The time to compare a pair of heads, as a multiple of the time to measure a head. */
 #define PAIR_TIME 0.45
 
-/* If pairs are wanted, divides the progress between the measures of heads and the pairs of heads.
- * Begins the part of the pairs if `pairs`, else that of the measures. */
+/* If pairs are wanted, divides the progress into a part for the measures of heads and a part for
+ * the pairs of heads. Begins the second part if `pairs` is true, else the first. */
 static void divide_progress(const srv_analysis *an, bool pairs) {
     const double heads = (double)an->H, all = heads * (heads - 1) / 2;
     const double share = heads / (heads + PAIR_TIME * all);
