@@ -1,5 +1,5 @@
-/* The state of a request POST /v1/attention: the decoded body, the operation, its results, and what
- * the answer needs. */
+/* The state of a request POST /v1/attention: the decoded body, the operation, its results, and
+ * other data of the answer. */
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
@@ -219,7 +219,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
 /* Returns whether the pass skips cells, because the mask has a pattern or a window. If so,
  * *computed is the number of cells that the pass computes. */
 bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed);
-/* Returns the operations of the bill, less those of cells that the pass skips because of the
+/* Returns the operations of the bill without those of cells that the pass skips because of the
  * positions of queries and keys. If these cells cannot be counted, returns all operations. */
 double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill);
 /* Returns the operations of the bill if the pass computes only `computed` of its cells. */

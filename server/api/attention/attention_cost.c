@@ -36,7 +36,7 @@ static bool is_binary(const srv_attention_call *call) {
                       : (req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY)) != 0;
 }
 
-/* Returns the number of rows of queries plus that of keys, over all batch entries and heads. An
+/* Returns the number of rows of queries and keys together, over all batch entries and heads. An
  * axis of 0 counts as 1, because its brackets are written. */
 static double count_rows(const attn_attention_dims *d) {
     double entries = 1;
@@ -233,8 +233,8 @@ double srv_attention_operations(const srv_attention_call *call, const srv_attent
     return bill->operations - skipped * attn_attention_cell_operations(&call->body.operation.dims);
 }
 
-/* Returns the cells of the bill, less those that the pass skips because of the positions of queries
- * and keys. If the skipped cells cannot be counted, returns all cells. */
+/* Returns the cells of the bill without the cells that the pass skips because of the positions of
+ * queries and keys. If the skipped cells cannot be counted, returns all cells. */
 static double computed_cells(const srv_attention_call *call, const srv_attention_bill *bill) {
     const attn_mask_spec *all = &call->body.operation.shaped->mask;
     attn_mask_spec positions = *all;

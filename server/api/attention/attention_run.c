@@ -63,8 +63,8 @@ static bool collect_texts(const srv_attention_call *call, run_texts *out) {
     return true;
 }
 
-/* Makes the sites of the run: the operation, or those of all entries of a ragged batch. NULL: out of
- * memory. */
+/* Makes the sites of the run: a single operation, or the operations of all entries of a ragged
+ * batch. NULL: out of memory. */
 static attn_run_site_source *make_sites(const srv_attention_call *call, const run_texts *texts,
                                         size_t *count) {
     const srv_strings *axes = &call->body.axes;
