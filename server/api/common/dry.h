@@ -40,7 +40,7 @@ typedef struct srv_dry {
     size_t shape_count;
     const char *mask; /* the mask in words; NULL: the answer does not describe it */
     double cells, operations;
-    bool has_computed; /* the mask has a pattern; then `computed` of the cells are computed */
+    bool has_computed; /* the mask has a pattern: `computed` of the cells are computed */
     double computed;
     double result, work;                  /* bytes of the answer's tensors, and of scratch memory */
     double with_weights, without_weights; /* bytes of the whole answer; both 0: it has no weights */

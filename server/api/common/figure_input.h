@@ -32,8 +32,8 @@ void srv_figure_init(void *input); /* sets a srv_figure_input to the defaults */
 #define SRV_FIGURE_ROW(T, text)                                                                    \
     SRV_FIELD_ROW(T, figure, SRV_OBJECT, text, .fields = srv_figure_fields, .init = srv_figure_init)
 
-/* Labels the axes that the request has not labelled: the axis of the matrix's columns with `cols`,
- * and that of its rows with `rows`. */
+/* Labels the axes that the request has not labelled: the axis of columns with `cols`, and the axis
+ * of rows with `rows`. */
 void srv_figure_axes(srv_figure_input *in, const char *cols, const char *rows);
 /* If titles were given, checks that their number is `panels`. false: a problem is set. */
 bool srv_figure_titles(srv_request *req, const srv_figure_input *in, size_t panels);

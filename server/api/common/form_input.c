@@ -1,7 +1,7 @@
 /* The forms of attention in a request: score, position, normalizer, pattern and projections. Their
- * field tables decode into structs of the library. This file refuses what a field table cannot
- * check: fields that belong to another kind, and parameters that are not finite. The library checks
- * shapes. */
+ * field tables decode into structs of the library. This file makes the checks that a field table
+ * cannot: it refuses fields that belong to another kind, and parameters that are not finite. The
+ * library checks shapes. */
 #include "api/common/form_input.h"
 
 #include <attn/input_rows.h>

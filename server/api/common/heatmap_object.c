@@ -216,8 +216,8 @@ static differences compare(const attn_heatmaps *maps) {
     return d;
 }
 
-/* Returns a title for each panel: the titles of the request if it has any, else those of title_of.
- * NULL: out of memory. */
+/* Returns a title for each panel. The titles are those of the request if it has any, else title_of
+ * makes them. NULL: out of memory. */
 static const char **titles_of(srv_request *req, const srv_heat_answer *a) {
     if (a->figure->titles.count > 0)
         return a->figure->titles.values;

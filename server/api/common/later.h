@@ -14,7 +14,7 @@ bool srv_later_is_due(const srv_request *req, double operations);
  * percent-encoded. Therefore the text is also valid in a JSON string. NULL: the text is too long
  * for a job, or memory ran out. */
 const char *srv_later_query(srv_request *req);
-/* Replies with a job that does the work which `order` describes. */
+/* Replies with a job. `order` describes the work of the job. */
 void srv_later_reply(srv_request *req, const srv_job_order *order);
 /* If the reply is the problem that the deadline has passed, adds advice on how to ask for a job. */
 void srv_later_advise(srv_request *req);

@@ -44,9 +44,9 @@ void srv_warnings_put(attn_json_text *j, const void *warnings);
                    "What is valid but probably not intended.", __VA_ARGS__)
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings);
 
-/* Writes a member of the object `omitted`: its name is that of a tensor that was left out because
- * it is large, and its value has the tensor's number of values. `how` tells the client how to get
- * the tensor. */
+/* Writes a member of the object `omitted`. The member has the name of a tensor that was left out
+ * because it is large, and states its number of values. `how` tells the client how to get the
+ * tensor. */
 void srv_omitted_write(attn_json_text *j, const char *name, double values, const char *how);
 
 extern const srv_field srv_warning_answers[]; /* the schemas Warning and OmittedTensor */
