@@ -1,5 +1,5 @@
 /* The stored run of a generation. It grows with every step of the search. If the answer is a
- * stream, an event tells the id of the run, and other requests can read it while it grows. */
+ * stream, an event has the id of the run, and other requests can read the run while it grows. */
 #ifndef SRV_MODELS_GROWING_H
 #define SRV_MODELS_GROWING_H
 
