@@ -1,7 +1,6 @@
-/* POST /v1/runs/{id}/what-if computes rows of a stored run as they would be if some keys were
- * hidden. Rows are computed in blocks, and only the items that `return` names are kept. Without
- * weights, the memory therefore grows with the number of rows and with the number of keys, but not
- * with their product. */
+/* POST /v1/runs/{id}/what-if computes rows of a stored run with some keys hidden. Rows are computed
+ * in blocks, and only the items that `return` names are kept. Without weights, the memory therefore
+ * grows with the number of rows and with the number of keys, but not with their product. */
 #include <math.h>
 #include <string.h>
 
@@ -74,7 +73,7 @@ static attn_dtype type_of(const what_if *c, int item) {
     return item == REMOVED ? ATTN_F64 : attn_run_dims(c->run->site)->result;
 }
 
-/* Returns how many numbers the item has in each row. */
+/* Returns the number of elements of the item in each row. */
 static size_t width_of(const what_if *c, int item) {
     const attn_attention_dims *d = attn_run_dims(c->run->site);
     return item == REMOVED ? 1 : item == WEIGHTS || item == WEIGHTS_BEFORE ? d->S : d->Ev;
@@ -101,7 +100,7 @@ static attn_status count_side(const what_if *c, bool hidden, srv_cost *to, attn_
     if (!want)
         return ATTN_OK;
     const double reads = d.factors ? (double)d.reads : 1;
-    const size_t mixed = d.factors ? d.S + d.Ev : 0; /* doubles that sum a row over heads */
+    const size_t mixed = d.factors ? d.S + d.Ev : 0; /* doubles for the sums over heads in a row */
     d.B = d.Hq = d.Hkv = d.Ho = d.Hv = 1;
     d.Ev = d.value_width;
     d.factors = d.reads = 0;
