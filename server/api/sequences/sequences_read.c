@@ -114,8 +114,8 @@ static size_t count_units(const char *text, size_t from, size_t to, srv_offset_u
     return count;
 }
 
-/* Converts s->spans to s->offsets in the unit of the request. The loop counts on from the number
- * before, because the numbers of spans seldom decrease. false: a problem is set. */
+/* Converts s->spans to s->offsets in the unit of the request. Each offset is counted from the
+ * offset before it, because the spans seldom decrease. false: a problem is set. */
 static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence *s) {
     size_t byte = 0, units = 0;
     s->offsets = s->spans;
@@ -245,8 +245,8 @@ static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const
     return srv_models_name(r->req, r->model, r->which, ids, length, out);
 }
 
-/* Refuses second texts if their number is not that of the texts, or if the model cannot read
- * pairs. */
+/* Refuses second texts if their number differs from the number of texts, or if the model cannot
+ * read pairs. */
 static bool check_pairs(const srv_reading *r, int field, size_t count) {
     if (!r->pairs)
         return true;
