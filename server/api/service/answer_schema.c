@@ -78,8 +78,8 @@ static void put_choices(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
-/* Writes the bounds of a number: those behind a plus at `at` or, without a plus, those of the row.
- * Returns the position behind the bounds in the notation. */
+/* Writes the bounds of a number. A plus at `at` is followed by the bounds; without a plus, the row
+ * has them. Returns the position behind the bounds in the notation. */
 static const char *put_bounds(attn_json_text *j, const char *at, const srv_field *f) {
     const bool least = *at == '+';
     at += least;

@@ -1,6 +1,6 @@
-/* GET /v1/lessons and GET /v1/lessons/{id} answer the lessons of config/lessons/, which are embedded
- * in the program, and those of lessons_dir. The answer for a lesson is its file. config/lessons/README.md describes the format
- * of the files. */
+/* GET /v1/lessons and GET /v1/lessons/{id} answer the lessons of config/lessons/, which are
+ * embedded in the program, and the lessons of lessons_dir. The answer for a lesson is its file.
+ * config/lessons/README.md describes the format of the files. */
 #include "api/common/text_reply.h"
 #include "api/service/service_api.h"
 #include "api/service/shelf.h"

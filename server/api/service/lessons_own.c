@@ -1,6 +1,6 @@
-/* Lessons of lessons_dir. Each file ID.json is read when the service starts, and checked by the rows
- * from which the schema of lessons in openapi.json follows. A file that is no lesson is left out, and
- * the log says why. */
+/* Lessons of lessons_dir. Each file ID.json is read when the service starts, and checked by the
+ * rows of the schema of lessons in openapi.json. A file that is not a lesson is left out, and the
+ * log has the reason. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "system/files.h"
 #include "json/json_tree.h"
 
-enum { LESSON_BYTES = 1 << 20 }; /* largest file */
+enum { LESSON_BYTES = 1 << 20 }; /* size of the largest file in bytes */
 enum { ID_MOST = 64 };
 
 /* --- checking --- */
@@ -70,8 +70,8 @@ static attn_status check_list(attn_json *list, const char *type, const char *at,
     return ATTN_OK;
 }
 
-/* Checks a value of the notation of wire/answer.h, as far as lessons use it. `fields` are the rows
- * of the type "*". */
+/* Checks a value by its type in the notation of wire/answer.h. Supports only the types that lessons
+ * have. `fields` are the rows of the type "*". */
 static attn_status check_value(attn_json *value, const char *type, const srv_field *fields,
                                const char *at, attn_error *err) {
     static const struct {
@@ -114,7 +114,7 @@ static attn_status check_lesson(const char *id, const char *text, size_t size, a
 
 /* --- reading --- */
 
-/* Reads a file into memory, with a NUL behind it. NULL: *why says why not. */
+/* Reads a file into memory and adds a NUL at its end. NULL: *why has the reason. */
 static char *read_text(int dir, const char *name, size_t *size, const char **why) {
     struct stat about;
     const int fd = srv_file_open(dir, name, true, &about);
@@ -134,7 +134,7 @@ static char *read_text(int dir, const char *name, size_t *size, const char **why
     return NULL;
 }
 
-/* Puts the file ID.json on the shelf, where it stays until the process ends. */
+/* Adds the file ID.json to the shelf. It stays there until the process ends. */
 static void add_file(int dir, const char *id, const char *name, srv_log *log) {
     attn_error err = {0};
     const char *why = NULL;
@@ -150,7 +150,7 @@ static void add_file(int dir, const char *id, const char *name, srv_log *log) {
     srv_log_event(log, SRV_LOG_WARN, "lessons_dir: %.80s is left out: %.300s", name, why);
 }
 
-/* Finds the id of a lesson in the name of its file. false: the name is none of a lesson. */
+/* Finds the id of a lesson in the name of its file. false: this is not the name of a lesson. */
 static bool find_id(const char *name, char id[ID_MOST + 1]) {
     const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
     if (!n || n > ID_MOST || strcmp(name + n, ".json") != 0)

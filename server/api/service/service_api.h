@@ -34,9 +34,9 @@ srv_outcome srv_v2_config(srv_request *req);      /* GET …/config */
 srv_outcome srv_v2_infer(srv_request *req);       /* POST …/infer */
 srv_outcome srv_v2_index(srv_request *req);       /* POST /v2/repository/index */
 
-/* Adds the lessons of the directory `path`, "" for none, to those that are embedded. A file that is
- * no lesson is left out with a warning. Only before the service answers requests. Returns 0, or the
- * errno value if the directory cannot be read. */
+/* Adds the lessons of the directory `path` ("": none) to the embedded ones. A file that is not a
+ * lesson is left out with a warning. Must be called before the service answers requests. Returns 0,
+ * or the errno value if the directory cannot be read. */
 int srv_lessons_open(const char *path, srv_log *log);
 
 /* The schemas of the routes' answers: a table for each file that writes answers. */
