@@ -1,5 +1,5 @@
-/* `attnd models check DIR` describes each file of a models_dir: what it is, what was read from it,
- * and what is refused and why. */
+/* `attnd models check DIR` describes each file of a models_dir: its kind, the data that was read
+ * from it, and the parts that are refused, with the reason. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
