@@ -291,8 +291,8 @@ static bool take_token(srv_exchange *x) {
 }
 
 /* If the request has a read token and no API key, moves the token to req.read_token and returns
- * true. Whether the token is that of the run is checked when the run is found (srv_run_hold,
- * srv_jobs_hold). Beside an API key a token has no effect. */
+ * true. The token is compared with that of the run later, when the run is found (srv_run_hold,
+ * srv_jobs_hold). If the request also has an API key, the token has no effect. */
 static bool has_token(srv_exchange *x) {
     const srv_route *route = x->match.route;
     if (!route || !route->takes_token || !take_token(x) || x->head.authorizations)

@@ -135,8 +135,8 @@ static void wait_in_order(srv_body_order *o, srv_exchange *x) {
     resume(next);
 }
 
-/* Called after a piece of `size` bytes of the body of x was received. Either x goes on reading, or
- * it must wait for the bodies before it. */
+/* Called after a piece of `size` bytes of the body of x was received. If x must wait for the bodies
+ * before it, suspends its connection. */
 static void keep_order(srv_exchange *x, size_t size) {
     srv_body_order *o = &x->daemon->order;
     srv_exchange *next = NULL;

@@ -80,8 +80,8 @@ bool srv_body_begin(srv_exchange *x);
 bool srv_body_take(srv_exchange *x, const char *data, size_t size);
 /* Completes the body in req.body. Returns false if the link was cut meanwhile. */
 bool srv_body_end(srv_exchange *x);
-/* If the body of x was the one being read, lets the next waiting body be read. For a complete body,
- * call this after its request was put into the queue. */
+/* If the body of x is the one that is being read, lets the next waiting body be read. For a
+ * complete body, call this after its request was put into the queue. */
 void srv_body_pass_on(srv_exchange *x);
 
 /* Refuses the request: frees the received part of the body, and drops what arrives later. The

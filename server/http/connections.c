@@ -124,10 +124,10 @@ void srv_link_idle(srv_link *link) {
 
 /* --- links --- */
 
-/* Limit in bytes of what the kernel buffers of a reply before it is sent. Without this limit the
- * kernel buffers megabytes for each client that does not read, and a thousand such clients use up
- * the kernel's memory for sockets. Also, a slow client would look fast, because libmicrohttpd
- * counts buffered bytes as sent. */
+/* Largest number of bytes of a reply that the kernel buffers. Without this limit, the kernel
+ * buffers megabytes for each client that does not read, and a thousand such clients use up the
+ * kernel's memory for sockets. Also, a slow client would look fast, because libmicrohttpd counts
+ * buffered bytes as sent. */
 #define UNSENT_MOST (128 * 1024)
 
 enum { HEAD_ROOM = 2048 };

@@ -103,9 +103,9 @@ static void take_spare(srv_exchange *x) {
     d->spare = NULL;
 }
 
-/* If the reply is missing, which is an error of the program, sets a problem with status 500. If the
- * arena of the request was used up only because all requests together have used up the memory
- * budget, sets a problem that tells the client to retry. `refusals` is the value of
+/* If the handler has set no reply, which is an error of the program, sets a problem with status
+ * 500. If the arena of the request was used up only because all requests together have used up the
+ * memory budget, sets a problem that tells the client to retry. `refusals` is the value of
  * srv_budget_refusals before the handler ran. */
 static void end_reply(srv_exchange *x, srv_outcome outcome, size_t refusals) {
     if (outcome == SRV_DEFER || x->req.reply.status == 0)

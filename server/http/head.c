@@ -253,8 +253,8 @@ static bool refuse_path(srv_exchange *x) {
     return false;
 }
 
-/* Adds a header to the problem that was set. The header lists what the service accepts. Returns
- * false. */
+/* Adds a header to the problem that was set. The header lists the values that the service accepts.
+ * Returns false. */
 static bool accept_only(srv_exchange *x, const char *header, const char *values) {
     srv_reply_header(&x->req, header, values);
     return false;

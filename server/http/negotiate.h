@@ -1,5 +1,6 @@
-/* Reads the headers about media types and content codings. Content-Type and Content-Encoding say
- * what the client sends; Accept and Accept-Encoding say what the client can read. */
+/* Reads the headers about media types and content codings. Content-Type and Content-Encoding
+ * describe the body of the request. Accept and Accept-Encoding list the forms of the answer that
+ * the client can read. */
 #ifndef SRV_NEGOTIATE_H
 #define SRV_NEGOTIATE_H
 
@@ -24,7 +25,7 @@ bool srv_type_is_json(const char *type);
 bool srv_type_is_utf8(const char *header);
 
 /* Chooses the media type of the answer: returns the SRV_ACCEPT_* bit of `produces` to which the
- * Accept header gives the highest weight; 0: the client accepts none of these types. Among types of
+ * Accept header gives the highest weight. 0: the client accepts none of these types. Among types of
  * equal weight, chooses the one that comes first in the list of negotiate.c, which begins with
  * JSON. `accept` NULL: the client accepts every type. */
 unsigned srv_accept_choose(const char *accept, unsigned produces);

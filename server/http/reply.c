@@ -219,8 +219,8 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
     return response;
 }
 
-/* With `on` 1, makes the kernel hold back what it is given for this connection. With `on` 0, makes
- * the kernel send all of it. Around a reply in pieces, this joins header and body. Otherwise
+/* If `on` is 1, makes the kernel hold back the data for this connection. If `on` is 0, makes it
+ * send all of this data. The two calls around a reply in pieces join its header and body. Otherwise
  * libmicrohttpd would send the header in a packet of its own, which wakes the client once more than
  * necessary. */
 static void set_cork(const srv_exchange *x, int on) {

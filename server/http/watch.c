@@ -49,7 +49,7 @@ static void answer_tasks(srv_task *taken, srv_code code) {
     }
 }
 
-/* Returns what the kernel knows about a TCP connection, such as the numbers of bytes received and
+/* Returns the kernel's data about a TCP connection, such as the numbers of bytes received and
  * acknowledged. Returns zeros for other connections, or if the kernel does not answer. */
 static struct tcp_info tcp_info_of(const srv_link *link) {
     struct tcp_info info = {0};
