@@ -237,8 +237,8 @@ void srv_job_set_state(srv_job_entry *e, srv_job_state state);
 void srv_job_set_run(srv_job_entry *e, const char *id);
 /* Sets the error text "where: text". */
 void srv_job_set_error(srv_job_entry *e, const char *where, const char *text);
-/* Sets the final state, and the error if there is one. `status` and `err` are those with which the
- * work of the job has ended. */
+/* Sets the final state and, if there is one, the error. `status` and `err` are the result of the
+ * job's work. */
 void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err);
 /* Waits until `changed` is signalled, but for at most 0.2 s, because requests free memory without a
  * signal. */

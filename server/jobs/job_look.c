@@ -140,7 +140,7 @@ static void tell_progress(void *ctx, double done) {
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
-/* Sets the run of the job to the one that the reply names. Returns whether it names one. */
+/* If the reply names a run, sets the run of the job to it and returns true. */
 static bool take_run(srv_job_entry *e, const srv_reply *reply) {
     for (size_t i = 0; i < reply->header_count && reply->status == 200; i++) {
         if (strcmp(reply->headers[i].name, "X-Run-Id") != 0)

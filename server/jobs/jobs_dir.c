@@ -291,7 +291,7 @@ static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
 
 /* Checks the first line of the text, and the JSON against the checksum in that line. Returns NULL,
  * or the reason why the text is not a description. Sets *version to the version of the file and
- * *json to the text behind the line. Text of version 2 has no such line; of it only *version is
+ * *json to the text behind the line. Text of version 2 has no such line, so only *version is
  * set. */
 static const char *check_description(const char *text, size_t size, unsigned long *version,
                                      const char **json) {
