@@ -75,10 +75,10 @@ static double seconds_left(const srv_admission *a, const srv_incoming *body, int
     return missing / rate;
 }
 
-/* Estimates how many bytes will be in use before a new body of `length` bytes is complete: the
- * bytes of complete bodies, and the final sizes of those arriving bodies that will be complete
- * earlier. The final size counts as at most TRUST times the bytes that have arrived, so that a
- * client that announces many bytes but has sent few does not keep other clients out. */
+/* Estimates the number of bytes in use before a new body of `length` bytes is complete: the bytes
+ * of complete bodies, and the final sizes of those arriving bodies that will be complete earlier.
+ * The final size counts as at most TRUST times the bytes that have arrived, so that a client that
+ * announces many bytes but has sent few does not keep other clients out. */
 static double wanted_before(const srv_admission *a, uint64_t length, int64_t now_ns) {
     double mine = (double)length / a->fair_rate;
     double wanted = (double)atomic_load_explicit(&a->held, memory_order_relaxed);

@@ -50,8 +50,9 @@ static bool is_idle(const srv_account *a) {
     return !a->waiting && !a->running;
 }
 
-/* Returns which of two accounts a new client should get: one that belongs to no client, else one
- * without tasks, else a. If both have no tasks, returns the one that was unused for longer. */
+/* Returns the better of two accounts for a new client. An account that belongs to no client is
+ * best, and an account without tasks is second best. Of two accounts without tasks, returns the one
+ * that was unused for longer. If both have tasks, returns a. */
 static srv_account *better_to_give(srv_account *a, srv_account *b) {
     if (!a->taken || !b->taken)
         return a->taken ? b : a;
@@ -119,8 +120,8 @@ static void take_from_ring(srv_waiting *list, srv_account *a) {
         list->rotation = a->next == a ? NULL : a->next;
 }
 
-/* Inserts the task into the list of all tasks behind those that arrived earlier. All tasks except
- * those that were put back belong at the end. */
+/* Inserts the task into the list of all tasks, behind the tasks that arrived earlier. Except for
+ * tasks that were put back, this is the end of the list. */
 static void insert_by_time(srv_waiting *list, srv_task *task) {
     srv_task *before = list->last;
     while (before && before->since_ns > task->since_ns)
