@@ -90,9 +90,9 @@ void srv_meter_add(srv_meters *meters, srv_meter which, int64_t amount);
 void srv_meter_set(srv_meters *meters, srv_meter which, int64_t value);
 int64_t srv_meter_read(const srv_meters *meters, srv_meter which);
 
-/* Counts a finished request. `route` is the index of its path template; an index of `count` or
- * above stands for a path that no template matches. A method or status code that has no time series
- * of its own is counted as "other". queue_ns < 0: the request was not in the queue. */
+/* Counts a finished request. `route` is the index of its path template. An index of `count` or
+ * above means that no template matches the path. A method or status code that has no time series of
+ * its own is counted as "other". queue_ns < 0: the request was not in the queue. */
 void srv_meters_request(srv_meters *meters, size_t route, const char *method, int code,
                         int64_t total_ns, int64_t queue_ns);
 /* Counts a request that ended with a problem; `code` is the index into `problems`. */
