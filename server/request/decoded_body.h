@@ -1,6 +1,6 @@
 /* A decoded body: the JSON of a request, and the tensors that were sent beside it. server/wire
- * makes it from containers and query strings. Problems point to the body that the client has sent,
- * so a decoded body also tells where each of its values came from. */
+ * makes it from containers and query strings. Problems point to the body that the client has sent.
+ * Therefore a decoded body also gives the origin of each of its values. */
 #ifndef SRV_DECODED_BODY_H
 #define SRV_DECODED_BODY_H
 

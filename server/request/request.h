@@ -251,7 +251,7 @@ bool srv_problem_limit(srv_request *req, srv_code code, const char *pointer, dou
                        const char *setting, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 /* Sets the problem that the request's arena is used up: 413 with the setting max_request_bytes.
- * `text` names what the memory was needed for. */
+ * `text` says for which purpose memory is missing. */
 bool srv_problem_memory(srv_request *req, const char *pointer, const char *text);
 /* Returns whether the reply is a problem that srv_problem_memory has set. The request might then be
  * answered with a larger arena. */

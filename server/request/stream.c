@@ -53,8 +53,8 @@ long srv_stream_read(srv_stream *s, char *to, size_t room, void (*suspend)(void 
 /* --- events ---
  *
  * The text of the events is a list of pieces under one lock. The handler appends pieces, and the
- * stream removes those that it has sent. Both the handler and the stream use the srv_events; the
- * one that ends last destroys the lock. */
+ * stream removes those that it has sent. Both the handler and the stream use the srv_events.
+ * Whichever ends last destroys the lock. */
 
 typedef struct piece {
     struct piece *next;
