@@ -52,7 +52,7 @@ static bool is_own(const struct stat *st) {
     return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* Opens the last component of the path, which lies in the directory `dir`. */
+/* Opens the last component of the path. `dir` is its directory. */
 static int open_last(int dir, const char *name, srv_capture *out) {
     struct stat holder, st;
     if (fstat(dir, &holder))
@@ -92,8 +92,8 @@ void srv_capture_close(srv_capture *c) {
     c->fd = -1;
 }
 
-/* Returns whether the open file has not changed since it was opened, as far as its size and times
- * tell. */
+/* Returns whether the open file is unchanged since it was opened, according to its size and
+ * times. */
 static bool is_steady(const srv_capture *c) {
     struct stat st;
     if (fstat(c->fd, &st))

@@ -92,8 +92,8 @@ void srv_entry_list(srv_models *m, srv_entry *e);
 /* Removes the entry from the list, and a model of origin "made" from the counts. Its last holder
  * frees it; without holders it is freed at once. The caller has the lock. */
 void srv_entry_drop(srv_models *m, srv_entry *e);
-/* Adds the embedded models whose ids are neither in the list yet nor those of refused files. The
- * caller has the lock, or no other thread knows the list yet. false: memory ran out. */
+/* Adds the embedded models, except those whose id is already in the list or belongs to a refused
+ * file. The caller has the lock, or no other thread knows the list yet. false: memory ran out. */
 bool srv_entries_embedded(srv_models *m);
 /* Returns the refused file of this model. NULL: there is none. The caller has one of the locks. */
 srv_refused *srv_refused_find(const srv_models *m, const char *id);

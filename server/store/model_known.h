@@ -20,9 +20,9 @@ int32_t srv_known_mask(const attn_tokenizer *t);
 typedef enum srv_known_part { SRV_KNOWN_FACTS, SRV_KNOWN_ALL } srv_known_part;
 /* Returns whether the part is in memory. The caller has the lock. */
 bool srv_known_has(const srv_entry *e, srv_known_part part);
-/* Reads the part of an entry that the caller holds, unless it is in memory. The caller has no lock.
- * Errors as srv_weights_open and attn_known_read; ATTN_ELIMIT at "models_bytes": there is no room,
- * and err->text says why. */
+/* Reads the part of an entry, unless it is in memory. The caller holds the entry and has no lock.
+ * Errors are those of srv_weights_open and attn_known_read, and ATTN_ELIMIT at "models_bytes":
+ * there is no room, and err->text has the reason. */
 attn_status srv_known_read(srv_models *m, srv_entry *e, srv_known_part part, attn_error *err);
 /* Returns whether a model that has been described would fit in models_bytes alone. */
 bool srv_known_may_fit(const srv_models *m, const srv_entry *e);

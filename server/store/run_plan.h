@@ -29,7 +29,7 @@ bool srv_run_plan_text(size_t n, attn_arena *arena, attn_run_text *out, const ch
                        int64_t **ids);
 /* Marks the special tokens of the text: those with the ids of padding, begin and end. */
 void srv_run_plan_mark(const attn_model_config *model, attn_run_text *text);
-/* Returns whether an id is that of padding, begin or end. */
+/* Returns whether the id is the id of padding, begin or end. */
 bool srv_run_plan_special(const attn_model_config *model, int64_t id);
 /* Sets *out to the description of a run of these sites, without metadata. A pass has filled the
  * sites. false: out of memory. */

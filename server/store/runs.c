@@ -492,8 +492,8 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     srv_runs_tick(s);
     if (req->read_token && !(srv_runs_is_id(id) && may_read(req, id))) {
-        /* With 5xx, the run's file could not be read, and it is unknown whether the token is valid.
-         * That problem stays in the reply. */
+        /* With 5xx, the run's file could not be read, so it is unknown whether the token is valid.
+         * In this case the problem of the failed read stays in the reply. */
         if (req->reply.status < 500)
             srv_request_refuse_token(req);
         return NULL;

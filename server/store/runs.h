@@ -152,9 +152,9 @@ typedef struct srv_run_listed {
     int64_t ends_ns;
 } srv_run_listed;
 
-/* Lists closed runs in the order of their ids, beginning after the id `after` (NULL: with the
- * first): the runs of the request's API key, or for an admin those of all keys. Stores at most
- * `most` of them in `out` and returns their number. Does not count as a use of the runs. */
+/* Lists the closed runs of the request's API key, or of all keys for an admin. The runs are in the
+ * order of their ids and begin after the id `after` (NULL: with the first). Stores at most `most`
+ * of them in `out` and returns their number. Does not count as a use of the runs. */
 size_t srv_runs_list_page(const srv_request *req, const char *after, srv_run_listed *out,
                           size_t most);
 

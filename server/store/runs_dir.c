@@ -187,9 +187,8 @@ int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *ou
     return failed == ENOENT ? read_side(dir, id, SRV_RUNS_ADOPTED, out) : failed;
 }
 
-/* Reads the owner of a run: the one that its side file names, or else the one that the metadata of
- * its file names. 0: no owner, no API keys in use, or the files are damaged. false: the owner
- * cannot be read now. */
+/* Reads the owner of a run from its side file or, if it has none, from the metadata of its file. 0:
+ * no owner, no API keys in use, or the files are damaged. false: the owner cannot be read now. */
 static bool read_owner(srv_runs_dir *dir, const char *id, srv_owner *owner) {
     srv_mapped *m;
     srv_runs_side side;

@@ -310,7 +310,7 @@ static const srv_run *adopt_file(const import *m, const srv_capture *c, const ch
     return give_up(m);
 }
 
-/* Copies the file into a new .part file. Returns 0, or an errno value, after which there is no
+/* Copies the file into a new .part file. Returns 0 or an errno value. After an error there is no
  * .part file. */
 static int copy_capture(const import *m, const srv_capture *c, const char *name,
                         srv_new_file *file) {

@@ -47,8 +47,8 @@ bool srv_shares_choose(const srv_shares *s, srv_owner asking, size_t bytes, size
     srv_shares_add(&left, asking, bytes);
     for (size_t size; over; over -= size < over ? size : over) {
         const srv_owner owner = heaviest_owner(&left, asking);
-        /* An entry may stand for all owners beyond SRV_SHARES. If the owner that it names has no
-         * run to remove, any run is removed. */
+        /* An entry may count several owners (those beyond SRV_SHARES). If the owner that the entry
+         * names has no run to remove, any run is removed. */
         if (!doom(of, &owner, &size) && (owner == asking || !doom(of, NULL, &size)))
             return false;
         srv_shares_take(&left, owner, size);

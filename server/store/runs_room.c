@@ -1,5 +1,5 @@
-/* Room for runs in a directory, within runs_bytes: which owner gets room, and whose runs are
- * removed. */
+/* Makes room for runs in a directory, within runs_bytes. Decides which owner gets room, and whose
+ * runs are removed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
