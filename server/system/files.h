@@ -19,8 +19,8 @@
  * a socket or a device. */
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about);
 
-/* Reads from the descriptor until its end, or until `to` holds `room` bytes. Appends to the *used
- * bytes that are in `to`, and adds to *used what it has read. Returns 0 or an errno value. */
+/* Reads from the descriptor until its end, or until `to` holds `room` bytes. Appends the data to
+ * the *used bytes in `to`, and raises *used. Returns 0 or an errno value. */
 int srv_file_fill(int fd, char *to, size_t room, size_t *used);
 
 /* The reason why a file could not be used, which follows from the errno value. */

@@ -28,7 +28,7 @@ struct srv_mapped {
     _Atomic bool hurt;    /* a page was replaced by zeros, or the file has become shorter */
     int dir;              /* the directory of `name` */
     char *name;           /* the file's name when it was mapped, from malloc */
-    dev_t device;         /* device and inode tell whether `name` still means the same file */
+    dev_t device;         /* device and inode show whether `name` is still the same file */
     ino_t inode;
     _Atomic int64_t written, changed; /* the last accepted srv_mapped_times */
 };

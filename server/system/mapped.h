@@ -40,7 +40,7 @@ typedef enum srv_mapped_state {
                            changed so shortly before the last check that a later change could have
                            the same ctime */
     SRV_MAPPED_WRITTEN, /* the bytes have changed: a program has written to the file */
-    SRV_MAPPED_OTHER,   /* the name is that of another file now; the bytes may be as they were */
+    SRV_MAPPED_OTHER,   /* another file has the name now; the bytes may be unchanged */
     SRV_MAPPED_HURT,    /* some of the data that was read may have been zeros instead of bytes */
 } srv_mapped_state;
 /* The times of a file, in ns since 1970. */
@@ -53,7 +53,7 @@ typedef struct srv_mapped_times {
  * and not by a descriptor, because thousands of mappings would need too many descriptors. (A file
  * that has lost its name can hardly be changed.) */
 srv_mapped_state srv_mapped_check(srv_mapped *m, srv_mapped_times *seen);
-/* Accepts the times *seen of a check, after which the caller has read the bytes and found them
+/* Accepts the times *seen of a check. The caller must have read the bytes and found them
  * unchanged. */
 void srv_mapped_accept(srv_mapped *m, const srv_mapped_times *seen);
 /* Returns whether a page was lost, or an earlier srv_mapped_check has found that the file is
