@@ -1,5 +1,5 @@
-/* Replacements for what a browser does not have. Loops replace OpenBLAS. The functions of other
- * libraries and devices only report that they are not available. */
+/* Replacements for libraries and devices that a browser does not have. Loops replace OpenBLAS. The
+ * other functions only report that they are not available. */
 #include <attn/figure.h>
 #include <attn/status.h>
 #include <cblas.h>
