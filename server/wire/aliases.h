@@ -8,9 +8,9 @@
 
 enum { SRV_ALIAS_ROOM = 320 }; /* size of a buffer into which every text fits, in bytes */
 
-/* Writes to `text` what to send instead of `other`, a name that is not in `choices`. The text is
- * the end of the sentence that refuses `other`. The case of `other` does not matter. Returns
- * `text`, or NULL if nothing is known about the name. `choices` ends with NULL. */
+/* Writes advice to `text`: the value to send instead of `other`, a name that is not in `choices`.
+ * The text is the end of the sentence that refuses `other`. The case of `other` does not matter.
+ * Returns `text`, or NULL if nothing is known about the name. `choices` ends with NULL. */
 const char *srv_alias_of_choice(const char *other, const char *const *choices, char *text,
                                 size_t room);
 

@@ -70,8 +70,8 @@ bool srv_tensor_make_dense(srv_request *req, attn_tensor *t);
  * than about 250 bytes. */
 bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, int depth,
                    const attn_tensor *t);
-/* Sets the reply in the format that req->accept selects, safetensors or npy. The tensors' data is
- * sent from where it lies. false: a problem is set. */
+/* Sets the reply in the format that req->accept selects, safetensors or npy. The data of the
+ * tensors is not copied. false: a problem is set. */
 bool srv_parts_reply(srv_request *req, srv_parts *parts);
 
 /* Returns the offset in bytes at which the tensors of a safetensors body begin. `first` are the

@@ -10,7 +10,7 @@ typedef struct srv_csv {
     srv_request *req;
     attn_text text;
     size_t fields;  /* number of fields written so far */
-    attn_error err; /* if the deadline has set text.failed: the error that says so */
+    attn_error err; /* the error, if the deadline has set text.failed */
 } srv_csv;
 
 srv_csv srv_csv_begin(srv_request *req);

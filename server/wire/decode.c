@@ -337,8 +337,8 @@ static bool read_strings_object(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-/* Returns whether the value at the cursor, a string or a number, is written in place of the object
- * of row f and stands for its first field. */
+/* Returns whether the value at the cursor, a string or a number, replaces the object of row f by
+ * the value of its first field. */
 static bool is_brief(const srv_decoder *d, const srv_field *f) {
     const char c = *d->s.p;
     return ((f->accepts & SRV_O_NAME) && c == '"') ||
@@ -549,8 +549,8 @@ static bool has_type(const srv_request *req, const char *type) {
     return req->content_type && strcmp(req->content_type, type) == 0;
 }
 
-/* If a number was read as an infinity because it lies beyond its float type, checks that a field of
- * the body (SRV_B_BEYOND) allows this. false: a problem is set. */
+/* If a number beyond its float type was read as an infinity, checks that a field of the body
+ * (SRV_B_BEYOND) allows this. false: a problem is set. */
 static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_field *fields,
                           const void *out) {
     for (const srv_field *f = fields; f->name; f++)

@@ -253,7 +253,7 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
 /* Draws the random elements of all tensors of rows with SRV_T_LATE. false: a problem is set. */
 bool srv_draw_random(srv_request *req);
-/* Predicts how many nanoseconds srv_draw_random takes, by drawing the first elements of each
+/* Predicts the time of srv_draw_random in nanoseconds, by drawing the first elements of each
  * tensor. */
 double srv_draw_random_ns(const srv_request *req);
 

@@ -1,7 +1,7 @@
-/* Scanners of request bodies. A scanner is that of lib/json, with the request whose body it reads.
- * Its errors become problems that name the line and the pointer, and it notes the first number
- * beyond its float type. decode.c reads objects, lists and strings with it, and tensor_*.c read
- * tensors.
+/* Scanners of request bodies. A scanner is a scanner of lib/json together with the request whose
+ * body it reads. Its errors become problems that name the line and the pointer, and it notes the
+ * first number beyond its float type. decode.c reads objects, lists and strings with it, and
+ * tensor_*.c read tensors.
  *
  * The server puts a NUL behind each text, and the text itself has none (srv_decode_document checks
  * that first). Therefore *s->p can always be read here, and every loop stops at the NUL.

@@ -168,7 +168,8 @@ static bool refuse_number(reader *l) {
                            attn_dtype_name(l->dtype), found);
 }
 
-/* Refuses what stands at the cursor in place of element `at` of a list on the axis `level`. */
+/* Refuses the text at the cursor, which is not a valid element `at` of a list on the axis
+ * `level`. */
 static bool refuse_element(reader *l, int level, size_t at) {
     attn_scan *s = l->s;
     double number;

@@ -271,7 +271,7 @@ static bool load_lists(attn_scan *s, unsigned accepts, const description *d, att
     return true;
 }
 
-/* Reads the elements of the member data, which must be as many as the shape needs. */
+/* Reads the elements of the member data. Their number must be the number that the shape needs. */
 static bool load_data(attn_scan *s, unsigned accepts, const description *d, attn_tensor *t,
                       size_t count) {
     const char *after = s->p;

@@ -216,7 +216,7 @@ static bool decode(const archive *a, const entry *e, srv_zip_member *out) {
            refuse(a->req, "the CRC-32 of \"%.100s\" is wrong", e->name);
 }
 
-/* Checks how many bytes all members together decode to, before any is decoded. */
+/* Checks the total size of the decoded members before any of them is decoded. */
 static bool check_sizes(const archive *a, const entry *entries, size_t count) {
     const srv_config *config = a->req->app ? a->req->app->config : NULL;
     const double ratio = config ? (double)config->max_inflate_ratio : 100;
