@@ -23,7 +23,7 @@ enum { PROBE_WIDTH = 64, ROWS = 512, DOUBLE_ROWS = 128, TANH_ROWS = 128 };
 enum { PROBE_NUMBERS = 65536 };
 /* Time in seconds that every request takes, besides its work. */
 #define REQUEST_SECONDS 1e-5
-/* Cost of a byte of new memory as a fraction of the cost of a byte of text. */
+/* Cost of a byte of new memory, relative to the cost of a byte of text. */
 #define MEMORY_SHARE 0.15
 
 typedef struct rates {

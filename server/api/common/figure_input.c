@@ -1,4 +1,5 @@
-/* The figure object: its field table, the options made from it, and the reply with a figure. */
+/* The object `figure` of a request: its field table, the options that are made from it, and the
+ * reply with a figure. */
 #include "api/common/figure_input.h"
 
 #include <float.h>

@@ -152,8 +152,8 @@ const srv_field srv_projections_fields[] = {
 
 /* --- checks --- */
 
-/* A number for each row of a field table after its first row, `kind`. Bit 1 << kind of the number
- * says that objects of this kind have the field. */
+/* These numbers belong to the rows of a field table after its first row, `kind`. If bit 1 << kind
+ * of the number is set, objects of this kind have the field. */
 #define TENSOR_KINDS(member, kinds, text)                                   kinds,
 #define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
 static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};
