@@ -207,7 +207,7 @@ static const attn_scored_head *find_next(const srv_heads_pass *c, unsigned score
 }
 
 /* Prints the best heads of a score as "layer.head mean ± spread". Prints nothing if no mean is
- * above 0. For example, causal heads never attend to the next token. */
+ * above 0, for example because causal heads never attend to the next token. */
 static void print_score(attn_text *t, const srv_heads_pass *c, unsigned score, bool of_texts,
                         bool *printed) {
     const bool names_site = c->subject.source && c->subject.target;
