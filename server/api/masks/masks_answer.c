@@ -445,8 +445,8 @@ void srv_masks_text(void *data, attn_text *t) {
 
 /* --- pictures --- */
 
-/* The compiled mask as a source of weights, in one of the forms. The cells that the mask hides are
- * drawn as hidden, except where the form has a number for them. */
+/* A source of weights that reads the compiled mask in one of the forms. Cells that the mask hides
+ * are drawn as hidden, unless the form has a number for them. */
 typedef struct mask_source {
     const attn_mask *mask, *against;
     srv_masks_form form;
