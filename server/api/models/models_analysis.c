@@ -14,8 +14,8 @@
 
 /* --- one analysis --- */
 
-/* The weights of all layers of one kind of site for one sequence. This is attn_weight_source.ctx.
- */
+/* The weights of all layers of one kind of site, for one sequence. attn_weight_source.ctx points to
+ * this struct. */
 typedef struct layers {
     const attn_site *sites; /* the site of layer 0; those of the other layers follow it */
     size_t sequence;

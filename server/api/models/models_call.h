@@ -1,4 +1,4 @@
-/* Heatmaps of weights, which the routes of attention and generation share. */
+/* Makes heatmaps of weights, for the routes of attention and generation. */
 #ifndef SRV_MODELS_CALL_H
 #define SRV_MODELS_CALL_H
 

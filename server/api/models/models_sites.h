@@ -66,8 +66,9 @@ typedef struct srv_sites_pass {
     size_t T;
     const attn_site *sites; /* all attention sites of the model, without their weights */
     size_t site_count;
-    /* The numbers of requested states with a vector for each source token [0], with a vector for
-     * each target token [1], and with one vector for a whole sequence [2]. */
+    /* The numbers of requested states by their shape. states[0] counts states with a vector for
+     * each source token, states[1] those with a vector for each target token, and states[2] those
+     * with one vector for a whole sequence. */
     size_t states[3];
     bool unasked; /* `return` was not sent: the answer has weights unless there are too many */
     /* With the field `words`, after the pass: the words of `source`, `target` and `read`. Weights

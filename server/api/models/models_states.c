@@ -13,8 +13,8 @@ static const char *const sides[] = {"source", "target", NULL};
 const char *const srv_model_steps[] = {ATTN_STATE_STEP_LIST(STEP_NAME) NULL};
 #undef STEP_NAME
 
-/* Shapes of states: [B, L, width] of the source or the target, or [B, width], one vector for a
- * whole sequence. */
+/* The shapes of states. States of the source or the target have the shape [B, L, width]. States of
+ * a whole sequence have the shape [B, width]. */
 enum { OF_SOURCE = ATTN_SIDE_SOURCE, OF_TARGET = ATTN_SIDE_TARGET, OF_SEQUENCES, SHAPES };
 
 static int shape_of(const attn_model_state *s) {
