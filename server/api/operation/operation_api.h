@@ -43,7 +43,7 @@ typedef struct srv_operation {
     bool valueless;            /* the request has keys without values, so there is no output */
     bool seeded;               /* the projections are drawn from a seed before they are used */
     bool bias_axis, mask_axis; /* the query, and also attn_bias or attn_mask, came without axis L */
-    /* The indices in `position` of the items in in.position and in.score_position. */
+    /* The indices of the items of `position` that became in.position and in.score_position. */
     size_t position_item, score_item;
     int extra_axes; /* number of axes of length 1 that a mask adds in front of the results */
 } srv_operation;
