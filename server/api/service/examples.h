@@ -1,4 +1,4 @@
-/* The embedded examples, for the routes of examples, the index page and openapi.json. */
+/* Reads the embedded examples, for the routes of examples, the index page and openapi.json. */
 #ifndef SRV_EXAMPLES_H
 #define SRV_EXAMPLES_H
 
