@@ -264,8 +264,8 @@ typedef struct srv_look {
     srv_run_view *run; /* held until the look ends; run->site is still NULL */
 } srv_look;
 
-/* The first member of the own struct of a look's route: `look`, a srv_look. The members of the
- * srv_look can be used as members of the route's struct, too. */
+/* The first member of the own struct of a look's route: a srv_look with the name `look`. The
+ * members of the srv_look can also be used as members of the route's struct. */
 #define SRV_LOOK                                                                                   \
     union {                                                                                        \
         srv_look look;                                                                             \
