@@ -11,7 +11,8 @@
 
 /* --- the head --- */
 
-/* The state of a walk over the parts of the head that libmicrohttpd reports. */
+/* The state while the parts of the head are followed in the order in which libmicrohttpd reports
+ * them. */
 typedef struct follower {
     const char *end; /* where the last reported part ends */
     bool gap;        /* between two parts stand other bytes than one CR LF */

@@ -1,5 +1,5 @@
-/* Sends requests to a service on this machine: for attnd --healthcheck, and to find out whether an
- * attnd already has a port. */
+/* Sends requests to a service on this machine, for attnd --healthcheck and to find out whether
+ * another attnd uses a port. */
 #ifndef SRV_HEALTH_H
 #define SRV_HEALTH_H
 

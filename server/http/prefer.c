@@ -57,7 +57,7 @@ static bool is(const part *name, const char *known) {
     return name->size == strlen(known) && !strncasecmp(name->text, known, name->size);
 }
 
-/* Returns the word as a number of seconds; -1: it is no number of 1 to 9 digits. */
+/* Returns the word as a number of seconds. -1: the word does not consist of 1 to 9 digits. */
 static int64_t seconds_of(const part *word) {
     int64_t value = 0;
     if (!word->size || word->size > 9)
