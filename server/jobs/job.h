@@ -26,7 +26,7 @@ enum {
 };
 
 /* Suffixes of the files of a job: the checkpoint and the model of a training, then the parts of the
- * result of an experiment. srv_job_part makes those of pictures. */
+ * result of an experiment. srv_job_part makes the suffixes of pictures. */
 #define SRV_JOB_CHECKPOINT ".checkpoint"
 #define SRV_JOB_MODEL      ".safetensors"
 #define SRV_JOB_FINDINGS   ".findings"

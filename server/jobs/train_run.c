@@ -19,7 +19,8 @@ enum {
     NUMBER_TEXT = 40, /* buffer size of a number's text */
 };
 
-/* The options of the corpus as metadata of a model file, and the texts of their values. */
+/* The options of the corpus in the form of metadata of a model file. `numbers` has the texts of
+ * their values. */
 typedef struct corpus_texts {
     char numbers[CORPUS_KEYS][NUMBER_TEXT];
     attn_metadata rows[CORPUS_KEYS + 1];
