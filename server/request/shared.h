@@ -37,8 +37,8 @@ enum {
     SRV_EXIT_LIBRARY = 7,
 };
 
-/* The files that the service reads again when they change: those of the settings keys_file,
- * tls_cert and tls_key. */
+/* The files of the settings keys_file, tls_cert and tls_key. The service reads them again when they
+ * change. */
 enum { SRV_APP_KEYS, SRV_APP_CERT, SRV_APP_KEY, SRV_APP_FILES };
 
 /* The parts of the service that can be read again while it runs. */
