@@ -121,7 +121,7 @@ int srv_models_unlink(srv_models *m, const char *id);
 /* Removes files that were left incomplete by processes that have ended. */
 void srv_models_sweep(srv_models *m);
 /* Refuses an entry whose file cannot be used: notes and logs the reason. Does nothing if the entry
- * is no longer in the list. Lack of memory is no reason to refuse a file. */
+ * is no longer in the list. A file is never refused because memory ran out. */
 void srv_models_refuse(srv_models *m, srv_entry *e, const attn_error *why);
 /* Frees the list of refused files. The caller has `files`. */
 void srv_models_forgive(srv_models *m);

@@ -68,7 +68,7 @@ int srv_models_open(srv_models **out, const srv_config *config, srv_log *log);
  * Returns 0, or an errno value if the directory cannot be read; in that case all models stay. Sets
  * *whole to true if the directory was read and all of its models are served. */
 int srv_models_scan(srv_models *models, bool *whole);
-/* Returns whether models_dir is no longer there. */
+/* Returns whether models_dir was removed. */
 bool srv_models_lost(const srv_models *models);
 void srv_models_free(srv_models *models); /* no model may be held; NULL is fine */
 

@@ -61,8 +61,8 @@ int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image);
 /* Maps the file of a run for reading, and reads its side file; side->text NULL: it has none.
  * Returns 0 or an errno value. ENOENT: there is no such file. ENODATA: the file is empty or not a
- * regular file. EBADMSG: the side file is damaged. ESTALE: the run was adopted, and its file is
- * another one now. ENOLINK: the run was adopted, and this daemon has no captures_dir. */
+ * regular file. EBADMSG: the side file is damaged. ESTALE: the run was adopted, and its file was
+ * replaced or changed. ENOLINK: the run was adopted, and this daemon has no captures_dir. */
 int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side);
 /* Opens the file of an adopted run. Returns 0 or an errno value; ESTALE and ENOLINK have the same
  * meaning as for srv_runs_dir_map. */
@@ -141,8 +141,8 @@ int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
 void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
 /* Counts the bytes of the run's file and of its kept answers again, after kept answers were
  * written. Removes other runs as srv_runs_dir_reserve does. Returns 0 or an errno value. After an
- * error the new bytes are not counted. ENOBUFS: as for srv_runs_dir_reserve. ENOENT: there is no
- * such run. */
+ * error the new bytes are not counted. ENOBUFS has the meaning as for srv_runs_dir_reserve. ENOENT:
+ * there is no such run. */
 int srv_runs_dir_recount(srv_runs_dir *dir, const char *id);
 /* Removes the runs beyond runs_bytes, chosen as by srv_runs_dir_reserve, after other processes have
  * written some. */
