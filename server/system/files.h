@@ -26,7 +26,7 @@ int srv_file_fill(int fd, char *to, size_t room, size_t *used);
 /* The reason why a file could not be used, which follows from the errno value. */
 typedef enum srv_verdict {
     SRV_FILE_ABSENT,  /* there is no file of this name */
-    SRV_FILE_WRONG,   /* the file is no regular file, or is empty, too large or damaged */
+    SRV_FILE_WRONG,   /* the file is not a regular file, or it is empty, too large or damaged */
     SRV_FILE_TROUBLE, /* the machine has failed, and a later try may succeed: too few descriptors, a
                          failing disk, no memory, a missing right, … */
 } srv_verdict;
