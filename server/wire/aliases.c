@@ -76,8 +76,8 @@
 typedef struct alias {
     const char *other; /* the name in other programs */
     const char *name;  /* the name here */
-    const char *text;  /* the reason in "here it is called <name>, because <text>"; in the tables of
-                          advice the whole advice */
+    const char *text;  /* the reason in "here it is called <name>, because <text>"; in the tables
+                        * advice_of_…, the whole advice */
 } alias;
 
 /* A name `other` may have several rows, for fields of several routes. The decoder uses the first of

@@ -5,8 +5,8 @@
 
 #include "wire/json_out.h"
 
-/* Returns the address of the row's value: in `object`, or where a member of `object` points to it.
- * NULL: that member is NULL, so there is no value. */
+/* Returns the address of the row's value. It is in `object`, or a member of `object` points to it.
+ * NULL: this member is NULL, so there is no value. */
 static const void *place_of(const srv_field *f, const void *object) {
     const void *place = (const char *)object + f->offset;
     const bool points = (f->kind == SRV_OBJECT || f->kind == SRV_PUT) && f->accepts & SRV_O_POINTER;

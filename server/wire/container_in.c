@@ -117,8 +117,8 @@ static const srv_field *row_of_part(place *at, size_t n) {
 }
 
 /* Returns the element of a list of objects (row f) that the rest of the name selects, such as
- * element 3 for "3.values", and moves at->name behind the index and its dot. An element that was
- * written without a list has no index. NULL: there is no such element. */
+ * element 3 for "3.values". Moves at->name behind the index and its dot. A single object that was
+ * sent without a list has no index. NULL: there is no such element. */
 static char *enter_element(place *at, const srv_field *f) {
     const srv_objects *l = (const void *)(at->body + f->offset);
     const size_t digits = strspn(at->name, "0123456789");

@@ -21,7 +21,7 @@ static size_t bytes_of(const attn_tensor *t) {
 }
 
 /* Copies a part of the tensor to *to, densely and in row-major order, and moves *to behind the
- * copy: the elements of the axes `axis`, axis + 1, …, of which `from` is the first. */
+ * copy. The part has the axes `axis`, axis + 1, …, and `from` is its first element. */
 static void copy_axis(char **to, const attn_tensor *t, int axis, const char *from) {
     size_t each = attn_dtype_size(t->dtype);
     for (size_t i = 0; i < t->dims[axis]; i++, from += t->strides[axis] * (ptrdiff_t)each) {

@@ -79,8 +79,8 @@ enum {
 enum {
     SRV_O_NAME = 1,    /* as a string, which is the value of the object's first field */
     SRV_O_STRINGS = 2, /* as a list of strings, which is the value of each field of the object */
-    /* For OBJECTS: a single object in place of a list; srv_objects.single is set. With
-     * SRV_O_STRINGS a list of strings counts as one object too. */
+    /* For OBJECTS: a single object instead of a list. The decoder then sets srv_objects.single.
+     * With SRV_O_STRINGS, a list of strings counts as one object, too. */
     SRV_O_SINGLE = 4,
     SRV_O_NUMBER = 8, /* as a number, which is the value of the object's first field */
     /* These two are only for answers: */

@@ -125,8 +125,8 @@ size_t srv_choices_text(const char *const *choices, char *text, size_t size) {
     return at;
 }
 
-/* Refuses the value at the cursor, which is none of the names in f->choices. `string` is the text
- * of the value; NULL: the value is not a string. */
+/* Refuses the value at the cursor, because it is not one of the names in f->choices. `string` is
+ * the text of the value; NULL: the value is not a string. */
 static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
     char expected[400], text[FOUND_ROOM], advice[SRV_ALIAS_ROOM];
     const size_t at = srv_choices_text(f->choices, expected, sizeof expected);

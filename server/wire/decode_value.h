@@ -64,8 +64,8 @@ bool srv_read_number(srv_decoder *d, srv_number *n);
 bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind);
 
 size_t srv_count_choices(const char *const *choices);
-/* Writes which name is expected: "one of \"a\", \"b\"". Returns the length of the whole text, of
- * which the first size - 1 bytes are written. */
+/* Writes the expected names: "one of \"a\", \"b\"". Returns the length of the whole text. Of this
+ * text, the first size - 1 bytes are written. */
 size_t srv_choices_text(const char *const *choices, char *text, size_t size);
 
 /* Sets the problem "expected <expected>, found <the value at the cursor>". Returns false. */

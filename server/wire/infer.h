@@ -48,7 +48,7 @@ const char *srv_infer_datatype(attn_dtype dtype);
 bool srv_infer_is_binary(const srv_infer *in, const char *const *names, size_t count);
 
 /* Sets the reply. Its outputs are the parts with the `count` names, in this order. false: a problem
- * is set, because memory ran out or there is no such part. */
+ * is set, because memory ran out or a part with one of the names does not exist. */
 bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, const char *version,
                      const char *const *names, size_t count, const srv_parts *parts);
 

@@ -257,8 +257,8 @@ static void put_short_rows(attn_json_text *j, const float *src, size_t rows, siz
     j->data[j->size - 1] = ']';
 }
 
-/* Writes a part of the tensor as nested lists: the axes `axis`, axis + 1, …, of which `src` is the
- * first element. */
+/* Writes a part of the tensor as nested lists. The part has the axes `axis`, axis + 1, …, and `src`
+ * is its first element. */
 static void put_axis(attn_json_text *j, const attn_tensor *t, int axis, const char *src) {
     size_t n = t->dims[axis];
     if (axis + 1 == t->rank) {

@@ -227,9 +227,9 @@ static bool read_members(attn_scan *s, unsigned accepts, description *d) {
     return true;
 }
 
-/* Checks that the object has exactly one source of elements; that it has a shape, which only the
- * source "data" can do without; and that seed, std, a and fan_in stand only beside a source that
- * uses them. */
+/* Checks the members of the object. It must have exactly one source of elements. It must have a
+ * shape, unless the source is "data". It may have seed, std, a and fan_in only if the source uses
+ * them. */
 static bool check_members(attn_scan *s, const description *d) {
     int sources =
         has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, INIT) + has(d, FILL) + has(d, RUNS);
