@@ -96,7 +96,7 @@ typedef struct srv_attention_call {
     attn_heatmaps maps;
     const char *stages[SRV_STAGES]; /* names of the stages that a picture shows side by side */
     size_t stage_count;             /* 0: a picture shows only the weights */
-    double kept;                    /* share of the visible cells, 0 … 1, for explain */
+    double kept;                    /* share of cells that are visible, 0 … 1, for explain */
     bool analyses;                  /* true: the answer holds an analysis */
     srv_analysis analysis;
     srv_warnings warnings;
