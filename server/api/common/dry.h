@@ -45,7 +45,7 @@ typedef struct srv_dry {
     double result, work;                  /* bytes of the answer's tensors, and of scratch memory */
     double with_weights, without_weights; /* bytes of the whole answer; both 0: it has no weights */
     bool fits;   /* the run is within the limits; if false, the problem of a limit is set */
-    bool learns; /* the answer has the member `parameters`, the number of parameters */
+    bool learns; /* the answer has num_parameters */
     size_t parameters;
     double rnn_steps, rnn_operations; /* cost of a recurrent layer of this width, or 0 */
     double rnn_products; /* multiply-adds of all scores, to compare with rnn_operations */
