@@ -116,8 +116,8 @@ static void add(srv_sequences *to, const srv_sequence *s) {
     to->longest = s->length > to->longest ? s->length : to->longest;
 }
 
-/* Adds a batch entry. `text` goes to the side that reads the text of the request. If the model also
- * has a decoder, `target` goes to the decoder. */
+/* Adds a batch entry. `text` goes to the side that reads the text of the request. If the model has
+ * encoder and decoder, `target` goes to the decoder. */
 static void add_sequence(srv_explain *c, const srv_sequence *text, const srv_sequence *target) {
     const bool encodes = srv_models_reads(c->pass.model, SRV_SOURCE);
     add(encodes ? &c->sources : &c->targets, text);
