@@ -338,7 +338,8 @@ static attn_scored_head *make_heads(const srv_heads_pass *c) {
     return heads;
 }
 
-/* Computes scores of a batch and adds them to *heads. Makes *heads first if it is NULL. */
+/* Computes the wanted scores of a batch and stores them in *heads. Makes *heads first if it is
+ * NULL. */
 static attn_status score(srv_heads_pass *c, const attn_head_batch *batch, unsigned wanted,
                          attn_scored_head **heads, attn_error *err) {
     srv_request *req = c->pass.req;
