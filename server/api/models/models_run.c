@@ -17,7 +17,7 @@ bool srv_model_run_check(const srv_scope *scope, const srv_model *model, bool st
 
 /* --- cost --- */
 
-/* Upper bounds in bytes of the text of the image or the description. */
+/* Upper bounds in bytes. */
 #define SITE_TEXT  8192.0 /* the JSON of a site without labels, in the image or the description */
 #define LABEL_TEXT 48.0   /* a label in the texts, in copies of the texts or in the description */
 
