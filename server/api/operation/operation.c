@@ -180,8 +180,7 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
             srv_subtract_check(scope, &in->subtract, &o->subtract_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
             srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
-           /* the library checks the values of scales, because those of rows without keys are never
-            * used */
+           /* the library checks the values of scales: rows without keys may have any */
            (!in->scales.rank || srv_parameter_check(scope, "scale", &in->scales, true, n)) &&
            (!srv_given(scope, "projections") ||
             srv_projections_check(scope, &o->projections, &o->projections_given, any, n));
