@@ -133,8 +133,8 @@ static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence
 }
 
 /* Sets words, segments and spans of the tokens. A token that the tokenizer adds around the text
- * gets an empty range behind the token before it. If there is a second text, offsets are not
- * answered, because they would be ambiguous. false: a problem is set. */
+ * gets an empty range behind the token before it. Only a single text has offsets. false: a problem
+ * is set. */
 static bool take_places(const srv_reading *r, const attn_token *tokens, const char *second,
                         srv_sequence *out) {
     size_t before = 0;
