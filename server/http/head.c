@@ -323,7 +323,7 @@ static bool check_idempotency_key(srv_exchange *x) {
 
 /* Refuses a query string that the route does not read. Query strings that a route reads are checked
  * by the decoder. Query strings of documents for browsers and of their files are ignored, because
- * mail programs and other sites often append parameters to links. */
+ * other programs often append parameters to links. */
 static bool check_query(srv_exchange *x) {
     const srv_request *req = &x->req;
     const srv_route *route = x->match.route;
