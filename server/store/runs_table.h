@@ -30,8 +30,8 @@ struct srv_open_run {
 
 struct srv_runs_entry {
     srv_run run;
-    /* Place in the table. held.bytes is run.bytes plus answers_size. For an adopted run, run.bytes
-     * counts without the image. */
+    /* Place in the table. held.bytes is run.bytes plus answers_size. For an adopted run, it does
+     * not include the image. */
     srv_held held;
     bool doomed; /* srv_runs_make_room has chosen the entry to be removed */
     srv_owner owner;
