@@ -1,5 +1,5 @@
-/* Replacements for libraries and devices that a browser does not have. Loops replace OpenBLAS. The
- * other functions only report that they are not available. */
+/* Replacements for libraries and devices that a browser does not have. Loops replace OpenBLAS and
+ * zlib's CRC-32. Functions without a replacement, such as drawing a PNG, return an error. */
 #include <attn/figure.h>
 #include <attn/status.h>
 #include <cblas.h>
