@@ -10,6 +10,16 @@ import * as esbuild from 'esbuild';
 export const here = path.dirname(fileURLToPath(import.meta.url));
 export const out = path.resolve(process.argv[2] ?? path.join(here, '../../build/web/dist'));
 
+// A table of many colours as its first one, and then a letter for the step of each channel from one colour
+// to the next: "c" for none.
+function packed(name, colours) {
+  const channels = colours.match(/../g).map((hex) => Number.parseInt(hex, 16));
+  const steps = channels.slice(3).map((value, i) => value - channels[i]);
+  if (steps.some((step) => step < -2 || step > 20))
+    throw new Error(`lib/draw/colour.c: ${name} has large steps`);
+  return colours.slice(0, 6) + steps.map((step) => String.fromCharCode(99 + step)).join('');
+}
+
 // The tables of lib/draw/colour.c, so that the page and the pictures have the same colours.
 function colourTables() {
   const source = fs.readFileSync(path.join(here, '../../lib/draw/colour.c'), 'utf8');
@@ -23,6 +33,7 @@ function colourTables() {
   }
   for (const name of ['blues', 'greys', 'rdbu', 'viridis', 'cividis'])
     if (!tables[name]) throw new Error(`lib/draw/colour.c has no table ${name}`);
+  for (const name of ['viridis', 'cividis']) tables[name] = packed(name, tables[name]);
   return tables;
 }
 

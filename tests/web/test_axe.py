@@ -5,7 +5,7 @@ import pytest
 from conftest import until
 
 AXE = Path(__file__).parents[2] / "server" / "web" / "node_modules" / "axe-core" / "axe.min.js"
-VIEWS = {"words": ".words-columns li", "hand": ".hand-formula", "matrix": ".matrix-map[data-busy=false]", "heads": ".heads-picture:not(.waiting)", "stages": "table", "data": "main textarea", "gallery": "main canvas"}
+VIEWS = {"words": ".words-columns li", "hand": ".hand-formula", "matrix": ".matrix-map[data-busy=false]", "heads": ".heads-picture:not(.waiting)", "stages": "table", "compare": ".compare-changes li", "data": "main textarea", "gallery": "main canvas"}
 RUN = """async () => {
   const found = await axe.run(document, {rules: {'target-size': {enabled: true}}});
   return found.violations.map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary.slice(0, 200))]);

@@ -6,10 +6,18 @@ export type Rgb = readonly [number, number, number];
 
 declare const COLOUR_TABLES: Record<'blues' | 'rdbu' | 'viridis' | 'cividis', string>;
 
+// A packed table (build.mjs): its first colour, and the step of each channel as a letter.
+function unpack(table: string): string {
+  const channels = [0, 2, 4].map((at) => parseInt(table.slice(at, at + 2), 16));
+  for (let at = 6; at < table.length; at++)
+    channels.push((channels.at(-3) as number) + table.charCodeAt(at) - 99);
+  return channels.map((channel) => channel.toString(16).padStart(2, '0')).join('');
+}
+
 const tables: Record<ColourMap, string> = {
   Blues: COLOUR_TABLES.blues,
-  viridis: COLOUR_TABLES.viridis,
-  cividis: COLOUR_TABLES.cividis,
+  viridis: unpack(COLOUR_TABLES.viridis),
+  cividis: unpack(COLOUR_TABLES.cividis),
   RdBu: COLOUR_TABLES.rdbu,
 };
 

@@ -203,7 +203,7 @@ export function App() {
       <Bar title={entry.title} />
       <Tabs chosen={entry.id} />
       <aside class="about" aria-label="About this page">
-        attnd shows which words a model looks at. Type a sentence, then point at a word.
+        attnd shows which words a model looks at. Type a sentence, point at a word.
       </aside>
       {running.value && <Lesson />}
       <main aria-label={entry.title}>

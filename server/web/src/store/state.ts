@@ -31,6 +31,7 @@ export interface Look {
   port: [number, number, number] | null; // of the matrix: first query, first key, zoom; null: all of it
   source: Source | null; // what made the run; null: it was imported or opened by its address
   hand: Record<string, unknown> | null; // the numbers of By hand; null: its first example
+  against: string; // what Compare compares with, as views/compare/changes.ts reads it; '': its first choice
 }
 
 export const start: Look = {
@@ -49,6 +50,7 @@ export const start: Look = {
   port: null,
   source: null,
   hand: null,
+  against: '',
 };
 
 export const look = signal<Look>(start);

@@ -27,13 +27,13 @@ export const hasPieces = computed(() =>
 );
 
 // What stands for the words of both axes while a view joins pieces to words; null: each token is shown
-// by itself. Weights of a word are the sum over its keys and the mean over its queries. Matrix joins
-// heads of which it has all weights.
+// by itself. Weights of a word are the sum over its keys and the mean over its queries. Matrix and
+// Compare join heads of which they have all weights.
 export const words = computed(() => {
   const s = site.value;
   const { view } = look.value;
-  const joins = view === 'words' || (view === 'matrix' && s && s.num_queries * s.num_keys <= WHOLE_MOST);
-  if (!joins) return null;
+  const isWhole = s !== null && s.num_queries * s.num_keys <= WHOLE_MOST;
+  if (view !== 'words' && !((view === 'matrix' || view === 'compare') && isWhole)) return null;
   const at = { queries: queryGroups.value, keys: keyGroups.value };
   return hasJoined(at.queries) || hasJoined(at.keys) ? at : null;
 });

@@ -22,6 +22,7 @@ export const views: readonly Entry[] = [
   { id: 'matrix', title: 'Matrix', needs: 'run', load: () => import('./matrix') },
   { id: 'heads', title: 'Heads', needs: 'run', wide: true, load: () => import('./heads') },
   { id: 'stages', title: 'Stages', needs: 'run', load: () => import('./stages') },
+  { id: 'compare', title: 'Compare', needs: 'run', wide: true, load: () => import('./compare') },
   { id: 'data', title: 'Own data', needs: 'nothing', wide: true, load: () => import('./data') },
   { id: 'gallery', title: 'Gallery', needs: 'nothing', wide: true, load: () => import('./gallery') },
   { id: 'lessons', title: 'Lessons', needs: 'nothing', wide: true, load: () => import('./lessons') },

@@ -1,10 +1,13 @@
 // The lessons, each with its purpose and how far one has come.
+import { adopt } from '../parts/adopt';
 import { useEffect, useState } from 'preact/hooks';
 import { list, type Entry } from '../api/lessons';
 import { areLoaded, GET, loadModels, models, SERVE } from '../shell/models';
 import { open, openFile, refused } from '../shell/lessons/give';
 import { doneOf } from '../store/lesson';
-import './lessons.css';
+import css from './lessons.css' with { type: 'text' };
+
+adopt(css);
 
 function Row({ of, number }: { of: Entry; number: number }) {
   const done = doneOf(of.id).length;

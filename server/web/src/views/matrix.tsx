@@ -3,18 +3,20 @@ import { computed, effect, signal, untracked } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { margins, type Head } from '../api/runs';
 import { MatrixMap, type MapState } from '../draw/map';
-import type { Labels, Palette, Spot } from '../draw/types';
-import { colours, isDark } from '../shell/theme';
+import type { Labels, Spot } from '../draw/types';
+import { paletteOf } from '../shell/palette';
+import { colours } from '../shell/theme';
 import { change } from '../store/history';
 import { type Axis, headInWords, keys as keyAxis, nameOf, queries, site } from '../store/run';
 import { announce, head, hover, inSight, lettersAreKeys, look, shown, type Look } from '../store/state';
 import { digits } from '../parts/digits';
 import { spanOf, type Groups } from '../parts/join';
 import { letterOf, pinColour } from '../parts/lines';
+import { cellsOf } from '../store/cells';
 import { nameAt, shownCell, spoken, words } from '../store/values';
 import { Jump, jump } from './matrix/Jump';
 import { Choices, Legend } from './matrix/Legend';
-import { cellsOf, marginsOfCells, rangeOf, sourceOf, sourceOfWords } from './matrix/source';
+import { marginsOfCells, rangeOf, sourceOf, sourceOfWords } from './matrix/source';
 import './matrix.css';
 
 const MARGINS_MOST = 1024; // queries and keys up to which entropies and received weights are shown
@@ -36,27 +38,6 @@ const painter = (): URL | null => {
   const name = document.querySelector<HTMLMetaElement>('meta[name=painter]')?.content;
   return name ? new URL(name, document.baseURI) : null;
 };
-
-const forced = matchMedia('(forced-colors: active)');
-const isForced = signal(forced.matches);
-forced.addEventListener('change', () => {
-  isForced.value = forced.matches;
-});
-
-function palette(element: HTMLElement): Palette {
-  const style = getComputedStyle(element);
-  const of = (name: string, system: string): string =>
-    isForced.value ? system : style.getPropertyValue(name).trim();
-  return {
-    map: colours.value,
-    dark: isDark.value,
-    forced: isForced.value,
-    ground: of('--ground', 'Canvas'),
-    hatch: of('--hatch', 'CanvasText'),
-    hatchGround: of('--hatch-ground', 'Canvas'),
-    waiting: of('--raised', 'Canvas'),
-  };
-}
 
 const labels = (axis: Axis, groups: Groups | undefined): Labels => ({
   name: (i) => groups?.names[i] ?? nameOf(axis, i),
@@ -163,7 +144,7 @@ function begin(host: HTMLElement): () => void {
       );
       if (grown && look.value.port) keepPort(made);
     }),
-    effect(() => made.look(palette(host))),
+    effect(() => made.look(paletteOf(host))),
     effect(() =>
       made.mark(
         toCell(look.value),

@@ -1,4 +1,5 @@
 // The rail beside the view: a step of the lesson that is given, with its question.
+import { adopt } from '../../parts/adopt';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Lesson } from '../../api/lessons';
 import { areLoaded, GET, loadModels, models, SERVE } from '../models';
@@ -8,7 +9,9 @@ import { Ask } from './Ask';
 import { Figure } from './Figure';
 import { end, go, linkTo, present } from './give';
 import { Text } from './Text';
-import './lessons.css';
+import css from './lessons.css' with { type: 'text' };
+
+adopt(css);
 
 // The parts of the page that a step may light.
 const parts: Record<string, string> = {

@@ -11,7 +11,8 @@ import { seesAll } from '../../parts/mask';
 import { site } from '../../store/run';
 import { Joined } from '../../shell/Joined';
 import { words } from '../../store/values';
-import { cellsOf, codingOf } from './source';
+import { cellsOf } from '../../store/cells';
+import { codingOf } from './source';
 
 const scales: readonly (readonly [Transform, string])[] = [
   ['linear', 'linear'],

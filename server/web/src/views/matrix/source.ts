@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import { block, tile, type Head, type Site, whole, WHOLE_MOST } from '../../api/runs';
 import { levelsOf, localSource, rangeFrom0, type Cells } from '../../draw/local';
 import type { Codes, Coding, Source, Values } from '../../draw/types';
-import { joinHidden, joinWeights, type Groups } from '../../parts/join';
+import { cellsOf, type Axes } from '../../store/cells';
 import type { Plane, Transform } from '../../store/state';
 
 export const codingOf = (transform: Transform): Coding =>
@@ -25,23 +25,7 @@ export interface Shown {
   range: [number, number] | null;
 }
 
-export interface Words {
-  queries: Groups;
-  keys: Groups;
-}
-
-// The weights between words.
-export async function cellsOf(head: Head, { queries, keys }: Words): Promise<Cells> {
-  const { weights, hidden } = await whole(head);
-  return {
-    queries: queries.names.length,
-    keys: keys.names.length,
-    weights: joinWeights(weights, queries, keys),
-    hides: joinHidden(hidden, queries, keys),
-  };
-}
-
-// The same, each divided by the largest of its row.
+// Weights, each divided by the largest of its row.
 function byRow(cells: Cells): Cells {
   const { keys } = cells;
   const weights = cells.weights.slice();
@@ -72,7 +56,7 @@ export function marginsOfCells({ queries, keys, weights }: Cells): {
 }
 
 // The tiles of words, which the page makes of all weights of a head.
-export function sourceOfWords({ head, plane, transform, range }: Shown, words: Words): Source {
+export function sourceOfWords({ head, plane, transform, range }: Shown, words: Axes): Source {
   const cells = cellsOf(head, words);
   cells.catch(() => undefined); // each tile tells it
   const [rows, cols] = [words.queries.names.length, words.keys.names.length];
