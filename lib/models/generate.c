@@ -399,21 +399,20 @@ static attn_status search_all(search *s, attn_error *err) {
 static attn_status start(search *s, attn_error *err) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
-    attn_status status = ATTN_OK;
     s->caches = attn_arena_zeroed(s->arena, stack->count, sizeof *s->caches);
     ATTN_TAKEN(s->caches, "the caches of a search", err);
-    for (size_t i = 0; !status && i < stack->count; i++) {
+    for (size_t i = 0; i < stack->count; i++) {
         const model_block *block = &stack->blocks[i];
         if (block->operation == (s->continues ? &attn_models_causal : &attn_models_cross)) {
             s->site = i;
             s->heads = block->attend.heads;
         }
         if (block->operation->start)
-            status = block->operation->start(&s->walk, block, &rows, &s->caches[i], err);
+            ATTN_TRY(block->operation->start(&s->walk, block, &rows, &s->caches[i], err));
     }
     s->columns = s->continues ? s->most : s->S;
     s->want_weights = s->heads && (s->options->want_weights || s->options->token);
-    return status;
+    return ATTN_OK;
 }
 
 /* Makes s->keep [rows, S], which repeats source_keep of each source for each of its beams. */
@@ -565,6 +564,7 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                               .source = source,
                               .source_lengths = source_lengths,
                               .source_keep = options->source_keep};
+    s.walk.pass.lean = attn_models_may_be_lean(model);
     ATTN_TRY(check_options(model, options, err));
     ATTN_TRY(read_sources(&s, &batch, err));
     ATTN_TRY(prepare(&s, source_lengths, err));

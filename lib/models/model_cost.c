@@ -209,8 +209,7 @@ static void add_search(const attn_model *m, const attn_model_pass *p, const mode
 
 attn_model_cost attn_model_pass_cost(const attn_model *m, const attn_model_pass *p, size_t slots) {
     const attn_pass_use use = {.training = p->trains,
-                               .lean = !p->trains && !p->keeps_states && !p->searches &&
-                                       attn_models_may_be_lean(m),
+                               .lean = !p->trains && !p->keeps_states && attn_models_may_be_lean(m),
                                .drops = p->drops || p->trains,
                                .want_weights = p->keeps_weights || p->guides,
                                .hides = p->hides,

@@ -246,7 +246,7 @@ typedef struct model_rows {
 } model_rows;
 
 /* Largest number of tokens of a prompt that a search reads together. */
-enum { ATTN_MODELS_TOGETHER = 64 };
+enum { ATTN_MODELS_TOGETHER = 256 };
 
 /* The sizes of a stack in a pass, for its cost. */
 typedef struct model_extent {

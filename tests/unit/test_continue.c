@@ -333,7 +333,7 @@ static void check_same(const attn_generated *a, const attn_generated *b, bool bi
 
 /* Long prompts, which are read together, beside the same prompts token by token. */
 static void test_long_prompts(void **state) {
-    enum { ROWS = 2, LONG = 150 };
+    enum { ROWS = 2, LONG = 550 };
     static int32_t ids[ROWS * LONG];
     static const int64_t long_lengths[ROWS] = {LONG, LONG - 20};
     attn_error err = {0};

@@ -196,7 +196,7 @@ static bool searches(attn_model *model, const attn_batch *b, const attn_generate
 static attn_batch prompts_of(const attn_batch *b, attn_arena *arena) {
     attn_batch to = *b;
     int64_t *lengths = attn_arena_zeroed(arena, b->B, sizeof *lengths);
-    to.S = coin() ? 1 + below(4 * MOST) : 0;
+    to.S = coin() ? 1 + below(8 * MOST) : 0;
     for (size_t i = 0; i < b->B; i++)
         lengths[i] = (int64_t)to.S;
     if (coin() && b->B > 1)
