@@ -528,3 +528,27 @@ def test_what_the_page_is_and_what_it_shows(open_page):
     small = open_page(size=(390, 844))
     small.wait_for_selector(".cell .hint")
     assert "shows which words a model looks at" in small.inner_text(".cell .hint")
+
+
+def test_what_is_typed_without_a_pause_is_one_step_of_undo(page):
+    page.focus("#sentence")
+    page.keyboard.press("Control+A")
+    for letters in ("The cat", " sat on", " the mat."):
+        page.keyboard.type(letters)
+        page.wait_for_timeout(150)  # longer than the page waits before it sends
+    page.wait_for_selector(".words-query li:has-text('tapis')")
+    page.click("button[aria-label=undo]")
+    page.wait_for_selector(".words-query li:has-text('voiture')")
+    assert page.input_value("#sentence") == FIRST
+
+
+@pytest.mark.parametrize("words", [["반갑습니다"], ["世界"], ["WWWW"], ["WWWWWWWW", "MMMM"], ["\U0001f469\u200d\U0001f4bb"], ["ill"]])
+def test_lines_of_long_texts_end_in_their_box(daemon, open_page, words):
+    labels = (words * 201)[:201]
+    run = daemon.post("/v1/attention", {"query": {"shape": [201, 2], "random": "normal"}, "labels": labels, "store": True, "return": []}).json()["run"]["id"]
+    page = open_page(f"#1/words?r={run}")
+    page.wait_for_selector(".words-line span")
+    page.wait_for_timeout(200)
+    lines = page.eval_on_selector_all(".words-line", "list => list.map((x) => [x.scrollWidth, x.clientWidth, x.lastElementChild.getBoundingClientRect().right - x.getBoundingClientRect().left])")
+    assert lines and all(wide <= room for wide, room, _ in lines), lines
+    assert max(end for _, _, end in lines) > 0.7 * lines[0][1], "lines are full"

@@ -5,6 +5,7 @@ import { nameOfSite } from '../api/answers';
 import { canRedo, canUndo, change, redo, undo } from '../store/history';
 import { endWriting, make, run, site, working } from '../store/run';
 import { look } from '../store/state';
+import { Steps } from '../store/steps';
 import { writing } from '../store/writing';
 import { views } from '../views';
 import { dialog } from './dialogs';
@@ -65,12 +66,15 @@ function Models({ chosen, choose }: { chosen: string; choose: (id: string) => vo
   );
 }
 
+const steps = new Steps();
+
 function Sentence() {
   const now = sentence.value;
   const [text, setText] = useState(now?.text ?? '');
   const [model, setModel] = useState(now?.model ?? MODEL); // chosen, though its answer may not be here yet
   const timer = useRef(0);
   const typed = useRef(false);
+  const step = useRef(0); // what is typed without a pause is one step for undo
   // When a look is opened or restored by undo, the field shows the sentence of that look.
   useEffect(() => {
     if (!typed.current) setText(now?.text ?? '');
@@ -82,12 +86,14 @@ function Sentence() {
     if (value.trim() && value !== sentence.value?.text)
       void make(read(value, model, model === now?.model ? ablatedOf(look.value.source) : []), {
         keep: true,
+        lasting: () => steps.begins(step.current),
         ...(shows() ? {} : { view: 'words' }),
       });
   };
   const onInput = (value: string): void => {
     setText(value);
     typed.current = true;
+    step.current = steps.at('sentence');
     clearTimeout(timer.current);
     timer.current = window.setTimeout(() => send(value), readingOf(model).writes ? PAUSE_OF_WRITERS : PAUSE);
   };

@@ -23,6 +23,19 @@ function shown(all: readonly Entry[]): Entry[] {
   );
 }
 
+// Subjects in their order, and the tags that put an example there; the first subject that fits has it. The
+// first subject has what is left.
+const subjects: readonly (readonly [string, readonly string[]])[] = [
+  ['What attention is', []],
+  ['Masks', ['masks', 'patterns']],
+  ['Positions', ['positions']],
+  ['Heads', ['multi-head', 'gqa']],
+  ['Batches, caches and cost', ['dry_run', 'cache', 'batch']],
+  ['Scores and softmax', ['scores', 'scale', 'normalizer', 'sinks', 'logsumexp']],
+];
+const subjectOf = ({ tags }: Entry): string =>
+  (subjects.find(([, of]) => of.some((t) => tags.includes(t))) ?? subjects[0])?.[0] ?? '';
+
 // All tags, those of most examples first.
 function tagsOf(all: readonly Entry[]): [string, number][] {
   const count = new Map<string, number>();
@@ -83,21 +96,31 @@ export function Component() {
               : `${found.length} of ${all.length} examples`)}
         </span>
       </header>
-      <div class="gallery-cards">
-        {found.map((entry) => (
-          <Card
-            key={entry.id}
-            entry={entry}
-            tag={tag.value}
-            choose={(t) => {
-              tag.value = t;
-            }}
-            open={open}
-            edit={edit}
-            larger={larger}
-          />
-        ))}
-      </div>
+      {subjects.map(([subject]) => {
+        const cards = found.filter((entry) => subjectOf(entry) === subject);
+        return (
+          cards.length > 0 && (
+            <section key={subject} aria-label={subject}>
+              <h3 class="gallery-subject">{subject}</h3>
+              <div class="gallery-cards">
+                {cards.map((entry) => (
+                  <Card
+                    key={entry.id}
+                    entry={entry}
+                    tag={tag.value}
+                    choose={(t) => {
+                      tag.value = t;
+                    }}
+                    open={open}
+                    edit={edit}
+                    larger={larger}
+                  />
+                ))}
+              </div>
+            </section>
+          )
+        );
+      })}
       {all && !found.length && (
         <p class="empty">
           No example fits.{' '}

@@ -233,7 +233,9 @@ function Picture({
           <>
             A row is a query, a column a key; {digits(drawn.range[0])} to {digits(drawn.range[1])},{' '}
             {signed ? 'zero is neutral' : 'colours by square root'}
-            {stepRow * stepCol > 1 && `; a cell is the largest of ${stepRow} × ${stepCol} weights`}.
+            {stepRow * stepCol > 1 &&
+              `; a cell is the largest of ${stepRow} × ${stepCol} weights${signed ? ', and negative ones behind it are not seen' : ''}`}
+            .
           </>
         )}
       </figcaption>

@@ -66,13 +66,17 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
       <div class="gallery-picture" aria-busy={!isComplete} onClick={openFirst}>
         {inside}
       </div>
+      <p class="gallery-case">
+        <b title={picture?.of.title}>{picture?.of.title}</b>
+        {picture && cases.length > 1 && <span> 1 of {cases.length} requests</span>}
+      </p>
       <div class="gallery-text">
-        <h3>
+        <h4>
           <button type="button" disabled={!of} onClick={openFirst}>
             {entry.title}
           </button>
-        </h3>
-        <p>{entry.what}</p>
+        </h4>
+        <p>{entry.what.split('`').map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</p>
         <p class="gallery-tags">
           {entry.tags.map((t) => (
             <button type="button" key={t} aria-pressed={t === tag} onClick={() => choose(t === tag ? '' : t)}>

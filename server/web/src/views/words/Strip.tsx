@@ -8,18 +8,22 @@ import { change } from '../../store/history';
 import { hover, look } from '../../store/state';
 import { directionOf } from '../../parts/direction';
 import type { Groups } from '../../parts/join';
+import { widthOf } from '../../parts/picture';
 import { letterOf, pinColour } from '../../parts/lines';
 
 const TEXT = 15; // CSS pixels of the usual text, of which the two numbers below are
 const LINE = 30; // CSS pixels of a line
-const CHARACTER = 8.6; // CSS pixels that a character takes on the average, for breaking lines
+const WIDEST = 27; // ems of a word, as in words.css
 
 // The first word of each line.
 function breakLines(names: readonly string[], width: number, large: number): number[] {
   const lines = [0];
+  const known = new Map<string, number>();
   let x = 0;
   names.forEach((name, i) => {
-    const size = 14 + CHARACTER * large * Math.min(name.length, 40);
+    const wide = known.get(name) ?? Math.min(widthOf(name, TEXT), WIDEST * TEXT);
+    known.set(name, wide);
+    const size = 13 + Math.ceil(wide * large);
     if (x + size > width && x > 0) {
       lines.push(i);
       x = 0;
