@@ -44,7 +44,7 @@ typedef struct plan {
     size_t L, S;     /* queries and keys of each source */
     size_t pairs;    /* number of pairs of heads */
     size_t block;    /* rows of a block; each block has its own sums */
-    size_t blocks;   /* number of blocks in all */
+    size_t blocks;   /* total number of blocks */
     size_t together; /* number of blocks in a piece of work, whose rows are fetched together */
     size_t wave;     /* blocks whose sums are in memory together; a multiple of `together` */
     size_t columns;  /* columns of a row that are compared in one step */

@@ -11,7 +11,7 @@
 typedef struct attn_heatmap_plan {
     const attn_heatmap_options *options;
     size_t H, S;         /* heads and keys of the source */
-    size_t maps;         /* heatmaps in all */
+    size_t maps;         /* total number of heatmaps */
     size_t maps_a_batch; /* heatmaps of each chosen batch entry */
     size_t merged;       /* heads that are averaged for a heatmap: H for the mean, else 1 */
     size_t row0, rows;   /* first and number of the chosen rows of the matrix */

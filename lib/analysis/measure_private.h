@@ -100,7 +100,7 @@ typedef struct attn_measure_line {
     bool peaks;             /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
 
-/* Returns the number of batch entries of an option, where 0 counts as 1. */
+/* A mean that is being summed. */
 static inline size_t attn_measure_batches(size_t batches) {
     return batches ? batches : 1;
 }

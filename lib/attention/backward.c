@@ -152,7 +152,7 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     return ATTN_OK;
 }
 
-/* Piece: computes what attn_backward_means stores for one block. */
+/* Piece: computes the numbers that attn_backward_means stores for one block. */
 static attn_status mean_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_block block = attn_block_at(&g->a->dims, g->k, index);

@@ -104,7 +104,7 @@ typedef struct attn_backward {
     /* Sums of gradients as elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,
      * room] and dvalue [B, Hkv, S, room of the value width], where room is attn_acc_room of the score width. */
     char *dquery, *dkey, *dvalue;
-    attn_backward_sums *sums;  /* one for each piece */
+    attn_backward_sums *sums;  /* sums of each piece */
     attn_backward_lane *lanes; /* [plan.slots] */
 } attn_backward;
 

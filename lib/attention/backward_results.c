@@ -353,7 +353,7 @@ static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
 }
 
 /* Makes the tensor *out with the shape of `like`, for the gradients of `rows` rows of every head,
- * and sets s->alone and s->here. `shared` says that gradients of another operand are added to *out,
+ * and sets s->alone and s->here. If `shared`, gradients of another operand are added to *out,
  * too. */
 static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
                              bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {

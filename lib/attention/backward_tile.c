@@ -169,8 +169,8 @@ static void fill_dropped(const attn_backward *g, const attn_block *block, size_t
     }
 }
 
-/* Adds what the table of values by distance contributes to dP of row r: dO . value_table[t] for each
- * cell, where t is the table row of the cell's distance. */
+/* Adds to dP of row r the contribution of the table of values by distance: dO . value_table[t] for
+ * each cell, where t is the table row of the cell's distance. */
 static void add_value_terms(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                             size_t r, const void *out, attn_backward_lane *l) {
     const attn_attention *a = g->a;

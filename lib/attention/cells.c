@@ -41,7 +41,7 @@ attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *
                                                   : NULL;
 }
 
-/* What to compute: a stage of the cells in a range. */
+/* A request: which stage of the cells in a range to compute. */
 typedef struct request {
     const attn_attention *a;
     const attn_stats *stats; /* statistics of the pass; NULL: the kernel table computes all rows */

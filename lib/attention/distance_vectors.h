@@ -19,7 +19,7 @@ static inline const double *attn_vector_at(const attn_vector_table *table, size_
 }
 /* Returns how many rows the tables of a position have; 0: it has no tables of vectors. */
 size_t attn_vector_rows(const attn_position *p);
-/* Sets the members of *d that say which tables of vectors by distance there are. */
+/* Sets the members of *d that describe the tables of vectors by distance. */
 void attn_vectors_resolve(const attn_position *p, attn_attention_dims *d);
 
 /* Returns the operations of the products of queries with the key table, and of weights summed by

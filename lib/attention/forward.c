@@ -36,7 +36,7 @@ typedef struct pass_steps {
     attn_forward *f;
     attn_step steps[ATTN_STEPS];
     size_t count;
-    size_t first; /* index of the first piece of the present step among those of all passes */
+    size_t first; /* index of the first piece of the present step, counted over all passes */
     size_t name;  /* index of the operation, which errors name; SIZE_MAX: it is the only one */
 } pass_steps;
 

@@ -32,7 +32,7 @@ typedef struct attn_forward_lane {
     void *scores;              /* NORMALIZED: [plan.rows, S], edited scores of the block */
 } attn_forward_lane;
 
-/* What the pieces of ATTN_STEP_RANGES compute for each range of the keys of a group. */
+/* The results of the pieces of ATTN_STEP_RANGES, for each range of the keys of a group. */
 typedef struct attn_forward_ranges {
     char *states; /* [B, Hkv, ranges, group]: state of a block over the range */
     char *maxima; /* [B, Hq]: work.maxima of a block, shared by its ranges; NULL: not wanted */
@@ -77,7 +77,8 @@ attn_status attn_forward_open_cells(attn_forward *f, attn_arena *arena, attn_err
 /* The sizes in bytes of the memory that a forward pass takes. */
 typedef struct attn_forward_bytes {
     size_t work, results;
-    size_t fallback; /* in addition to work, if a piece finds NaN or infinity or rows need double */
+    /* bytes in addition to `work`, if a piece finds NaN or infinity or rows need double */
+    size_t fallback;
 } attn_forward_bytes;
 /* Counts the bytes of a pass with this plan. Returns false if a number exceeds SIZE_MAX. */
 bool attn_forward_count(const attn_plan *plan, attn_forward_bytes *bytes);

@@ -252,8 +252,8 @@ static bool has_wide_numbers(const attn_attention *a) {
     return fabs(a->scale) > ATTN_MOST_SPLIT || (cap != 0 && !(cap >= FLT_MIN && cap <= FLT_MAX));
 }
 
-/* Returns whether a product or sum of operands with these largest magnitudes could overflow float,
- * or exceed what the kernel table can split into bfloat16 parts. */
+/* Returns whether products or sums of operands with these largest magnitudes may overflow float, or
+ * whether the operands are too large to be split into bfloat16 parts. */
 static bool may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;

@@ -69,7 +69,8 @@ typedef struct attn_packed {
      * they are needed. Tile t < pinned of a head has place t, and the other tiles take turns in the
      * other places. A window has no marks. */
     size_t room, pinned;
-    size_t *held; /* [room]: 1 + number of the tile among those of all heads; 0: none */
+    /* [room]: 1 + the number of the tile, counted over all heads; 0: the place is empty */
+    size_t *held;
 } attn_packed;
 
 /* Returns the index of tile `tile` of head (b, hkv) in the arrays of packed tiles. */

@@ -88,9 +88,9 @@ void attn_plan_make(const attn_attention_dims *dims, unsigned want, size_t slots
  * repeated with all keys packed and marked. The reason is that a piece that packs keys itself, or
  * reads them unpacked, has met NaN, infinity or too large numbers. */
 size_t attn_plan_steps(const attn_plan *plan, bool packed, attn_step steps[ATTN_STEPS]);
-/* Stores the steps that then compute scores and weights cell by cell, and returns their number.
- * `in_double` says that `ref` has computed some rows; no earlier step has written the weights of
- * these rows. */
+/* Stores the steps that then compute scores and weights cell by cell, and returns their number. If
+ * `in_double`, `ref` has computed some rows, and no earlier step has written the weights of these
+ * rows. */
 size_t attn_plan_cell_steps(const attn_plan *plan, bool in_double, attn_step steps[ATTN_STEPS]);
 
 /* Returns the number of rows of the block that begins at row i of batch entry b. Blocks end at

@@ -23,7 +23,7 @@ static attn_status too_large(attn_error *err) {
 
 /* One of the projections of query, key and value. */
 typedef struct part {
-    const attn_tensor *t;               /* its input [.., L, D] */
+    const attn_tensor *t;               /* input of the projection, [.., L, D] */
     const attn_tensor *w, *b;           /* weight [out, D] and bias [out]; rank 0: none */
     const char *name, *w_name, *b_name; /* names of t, w and b in errors */
     size_t heads;                       /* number of heads in its result */

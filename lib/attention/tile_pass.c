@@ -302,7 +302,8 @@ bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_wo
     return w->scaled && n % w->kernels->lanes == 0 && only_scales(a) && attn_mask_is_plain(a->mask);
 }
 
-/* Edits the scores of a tile, turns them into numerators, and stores what the stream keeps. */
+/* Edits the scores of a tile, turns them into numerators, and stores the numbers that the stream
+ * keeps. */
 static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     attn_block_work *w = s->w;
     const attn_block *block = &s->block;

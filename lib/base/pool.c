@@ -72,7 +72,7 @@ typedef struct run {
     attn_piece piece;        /* the function that computes a piece */
     void *ctx;               /* first argument of `piece` */
     const attn_control *control;
-    size_t pieces;  /* pieces in all */
+    size_t pieces;  /* total number of pieces */
     size_t claimed; /* pieces that a thread has begun */
     size_t running; /* pieces that a thread computes now */
     priority priority;

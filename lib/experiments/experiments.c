@@ -1,4 +1,4 @@
-/* The table of experiments, checks of their settings, and what is common to all runs. */
+/* The table of experiments, checks of their settings, and the code that all runs share. */
 #include <math.h>
 #include <string.h>
 

@@ -53,8 +53,9 @@ static const attn_setting_rule rules[] = {{"width", ATTN_IS_MULTIPLE, NULL, 2},
                                           {"model_width", ATTN_IS_MULTIPLE, "num_heads", 0},
                                           {0}};
 
-/* What is counted: an attention layer of the library, the textbooks' SelfAttention (projections of
- * queries, keys and values with biases, but no output projection), or learned positions. */
+/* A class whose parameters are counted: an attention layer of the library, the textbooks'
+ * SelfAttention (projections of queries, keys and values with biases, but no output projection), or
+ * learned positions. */
 typedef struct counted {
     attn_attend attend;            /* attention layer; width 0: none */
     size_t self_width;             /* width of SelfAttention; 0: none */

@@ -266,7 +266,7 @@ extern const attn_kernels attn_kernels_ref, attn_kernels_avx2, attn_kernels_avx5
 const attn_kernels *attn_kernels_of(attn_isa isa);
 /* Returns the table of plain products of the chosen instruction set. */
 const attn_kernels *attn_kernels_current(void);
-/* Returns the kernel table of an instruction set for a precision. `tanh_score` says whether the
+/* Returns the kernel table of an instruction set for a precision. `tanh_score` is true if the
  * caller uses score_tanh instead of score. */
 const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score);
 /* Finds the instruction set of this processor whose kernel table for the precision has this name,

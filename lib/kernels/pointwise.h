@@ -88,7 +88,7 @@ typedef struct attn_pointwise {
     void (*pool)(attn_pool_lanes *lanes, const float *x, size_t cells, size_t width);
     void (*adam)(float *values, const float *gradients, float *first, float *second, size_t n,
                  const attn_adam_row *step);
-    /* The functions of row_sums.h, of rows of double. */
+    /* The functions of row_sums.h, for rows of double. */
     double (*sum)(const double *x, size_t n);
     double (*products)(const double *x, const double *y, size_t n); /* sum of x[i] * y[i] */
     double (*ramp)(const double *x, size_t n, double from);

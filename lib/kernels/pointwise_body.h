@@ -155,8 +155,8 @@ static void NAME(p_lstm_forward)(const attn_lstm_row *row, size_t H) {
         h[j] = out[j] * tanh_one(c[j]);
 }
 
-/* Computes the backward pass of an LSTM step. `first` says that c_(t-1) is zero. `first` is a
- * constant at each call, so that the loop has no branch. */
+/* Computes the backward pass of an LSTM step. `first` is true if c_(t-1) is zero. It is a constant
+ * at each call, so that the loop has no branch. */
 INLINE void lstm_back(const attn_lstm_row *row, size_t H, int first) {
     float *restrict in = row->gates, *restrict forget = in + H, *restrict cell = in + 2 * H,
                     *restrict out = in + 3 * H, *restrict dc = row->dc;

@@ -1,5 +1,5 @@
-/* What the processor can do, and the kernel tables for it. The Makefile selects one of two files
- * that define these functions as well as attn_isa_available, attn_pointwise_of and
+/* The capabilities of the processor, and the kernel tables for it. The Makefile selects one of two
+ * files that define these functions as well as attn_isa_available, attn_pointwise_of and
  * attn_block_kernels_of:
  *
  *   x86/processor_x86.c   for x86-64; only this file and those that it uses need an x86-64

@@ -282,7 +282,7 @@ typedef struct attn_lstm_state {
     float *h, *c;
 } attn_lstm_state;
 
-/* What the backward pass needs. Elements of gates and states are in the order of `cells`. */
+/* Data that the backward pass needs. Elements of gates and states are in the order of `cells`. */
 typedef struct attn_lstm_saved {
     const float *inputs[ATTN_LSTM_LAYERS]; /* [B, T, D] input of each layer, after dropout */
     float *outputs[ATTN_LSTM_LAYERS];      /* [B, T, directions * H] output of each layer */
@@ -406,7 +406,7 @@ typedef struct attn_attend {
     attn_weight key_table, value_table; /* SHAW */
 } attn_attend;
 
-/* What the backward pass needs. */
+/* Data that the backward pass needs. */
 typedef struct attn_attend_saved {
     const float *x, *memory; /* the arguments of forward */
     const float *q;          /* [B, L, Q] queries; x if the kind has no projections */

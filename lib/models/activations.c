@@ -28,7 +28,8 @@ static attn_status check_places(const attn_model *m, const attn_batch *batch,
     return ATTN_OK;
 }
 
-/* Takes the memory for what a block keeps; `block` is NULL for the input of the first block. */
+/* Takes the memory for the vectors of a block that are kept; `block` is NULL for the input of the
+ * first block. */
 static attn_status take_block(model_walk *w, const model_block *block, size_t n, model_kept *kept,
                               attn_error *err) {
     const size_t D = w->model->config.width;
@@ -68,8 +69,8 @@ attn_status attn_models_take_activations(model_walk *w, const attn_batch *batch,
     return ATTN_OK;
 }
 
-/* Returns the memory for what is kept after the first `after` blocks of a stack; NULL: nothing of
- * this stack is kept. */
+/* Returns the memory for the vectors after the first `after` blocks of a stack; NULL: no vectors of
+ * this stack are kept. */
 static model_kept *kept_of(const model_walk *w, const model_half *half, size_t after) {
     const attn_activations *a = w->activations;
     return a && a->stack == half->stack ? &a->blocks[after] : NULL;

@@ -14,7 +14,7 @@ enum {
     /* largest number of special tokens of a template before, or after, a text */
     EDGE_MOST = 8,
     SEPARATORS_MOST = 9, /* largest number of separators of probes */
-    SEPARATED_BY = 8,    /* one token of so many in a probe is a separator */
+    SEPARATED_BY = 8,    /* every SEPARATED_BY-th token of a probe is a separator */
 };
 
 /* The tokens from which the sequences of one side are made. */

@@ -170,8 +170,8 @@ static void add_lists(const attn_model *m, const attn_model_pass *p, attn_layer_
 }
 
 /* Adds the cost of a search: the operations of all steps, the memory of the last step (no other
- * step needs more) or of the tokens of a prompt that are read together, the caches, and what
- * attn_models_search_cost adds. */
+ * step needs more) or of the tokens of a prompt that are read together, the caches, and the cost
+ * that attn_models_search_cost adds. */
 static void add_search(const attn_model *m, const attn_model_pass *p, const model_extent *e,
                        attn_layer_cost *cost) {
     const model_rows rows = {.rows = p->rows, .beams = p->beams, .most = p->T};

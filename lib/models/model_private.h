@@ -118,8 +118,8 @@ struct attn_model {
     size_t state_count;
 };
 
-/* What the forward pass of a block keeps for its backward pass, and for callers that want weights
- * or states. Arrays are [B, T, D] unless stated otherwise; n = B * T. */
+/* Data that the forward pass of a block keeps for its backward pass, and for callers that want
+ * weights or states. Arrays are [B, T, D] unless stated otherwise; n = B * T. */
 typedef struct model_trace {
     const float *x; /* the input of the operation or of the norm before it */
     /* the vector to which the wrap adds: x, or the output of the block before if parallel */
@@ -147,7 +147,7 @@ typedef struct model_trace {
     const float *dweights;
 } model_trace;
 
-/* What a decoder block keeps between the steps of a search, for all rows. */
+/* Data that a decoder block keeps between the steps of a search, for all rows. */
 typedef struct model_cache {
     attn_lstm_state state;   /* LSTM: [layers, rows, D] states before the current token */
     attn_lstm_state next;    /* LSTM: [layers, rows, D] states after the current token */
@@ -260,7 +260,7 @@ typedef struct model_extent {
  * the block. x, out, dx and dout are [half->B, half->T, D]. Functions that return a status have the
  * errors ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE and those of the layers. */
 struct model_operation {
-    /* Computes out from x, and stores in *trace what backward needs. */
+    /* Computes `out` from x, and stores in *trace the data that backward needs. */
     attn_status (*forward)(float *out, const float *x, model_walk *walk, model_half *half,
                            const model_block *block, model_trace *trace, attn_error *err);
     /* Adds the gradient of x to dx, and the gradients of parameters to those of the set. */
@@ -292,7 +292,7 @@ extern const model_operation attn_models_self;   /* self-attention of an encoder
 extern const model_operation attn_models_causal; /* causal self-attention of a decoder */
 extern const model_operation attn_models_cross;  /* attention to the encoder's outputs */
 extern const model_operation attn_models_feed;   /* feed-forward */
-extern const model_operation attn_models_norm;   /* a norm alone */
+extern const model_operation attn_models_norm;   /* a norm without another operation */
 
 /* Declare all stacks, embeddings and the projection to logits, in the order of PyTorch's state
  * dict. Return false if memory runs out. */
@@ -378,7 +378,7 @@ attn_status attn_models_forward(model_walk *walk, const attn_batch *batch, bool 
 
 /* Computes walk->logits from the outputs of the last stack. Error: ATTN_ENOMEM. */
 attn_status attn_models_head(model_walk *walk, attn_error *err);
-/* Computes logits [rows, V] from what the head reads, x [rows, D]. Error: ATTN_ENOMEM. */
+/* Computes logits [rows, V] from x [rows, D], the input of the head. Error: ATTN_ENOMEM. */
 attn_status attn_models_logits(const attn_model *model, attn_pass *pass, const float *x,
                                size_t rows, float *logits, attn_error *err);
 

@@ -6,9 +6,9 @@
 
 /* Reads the operation of the site, except its masks, into site->in, and sets site->shape. */
 void attn_run_read_operation(attn_run_reader *r, attn_json *object);
-/* Reads block_table and block_layout, if the site has them: checks the table with its lengths, and
- * makes key and value of site->in those that are gathered when the site is opened. The caller has
- * read query, key and value (run_blocks.c). */
+/* Reads block_table and block_layout, if the site has them. Checks the table with its lengths, and
+ * gives key and value of site->in the shapes that they have after they are gathered, when the site
+ * is opened. The caller has read query, key and value (run_blocks.c). */
 void attn_run_read_blocks(attn_run_reader *r, attn_json *object);
 /* Reads whether the masks compare the positions that the site gives, which have been read into
  * site->in (masks.c). */

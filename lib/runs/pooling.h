@@ -48,7 +48,7 @@ typedef struct attn_run_sum {
  * `seen` have no elements unless the matrix is a mean or a difference, `minus` none unless it is a
  * difference. */
 typedef struct attn_run_buffers {
-    attn_cells_scratch *scratch[2]; /* one for each term */
+    attn_cells_scratch *scratch[2]; /* scratch memory for each term */
     void *weights;                  /* [ROWS, CHUNK] weights in the type of the results */
     float *line;                    /* [CHUNK] a row of weights as float32 */
     uint8_t *keep;                  /* [CHUNK] visibility of the weights in a row */
@@ -70,7 +70,8 @@ typedef struct attn_run_buffers {
 
 /* The shapes that determine the size of the buffers. */
 typedef struct attn_run_shapes {
-    const attn_attention_dims *dims[2]; /* of each term; dims[1] is NULL if there is one term */
+    /* dims of each term; dims[1] is NULL if there is one term */
+    const attn_attention_dims *dims[2];
     bool mean_heads;
 } attn_run_shapes;
 attn_run_shapes attn_run_shapes_of(const attn_run_matrix *matrix);

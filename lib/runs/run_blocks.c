@@ -1,6 +1,6 @@
 /* Keys and values of a site that lie in a pool of blocks (attn/pages.h). The table of blocks is
- * checked when the run is opened, because it says how many keys there are. They are gathered when
- * the site is opened. */
+ * checked when the run is opened, because the number of keys follows from it. Keys and values are
+ * gathered when the site is opened. */
 #include <stddef.h>
 
 #include "base/try.h"

@@ -35,8 +35,8 @@ attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *aren
     return c->keep && c->cells ? c : NULL;
 }
 
-/* Adds the number of visible keys of a row, of those in the interval [lo, hi), to the counts of
- * their cells. `keep` [hi - lo] is the visibility of these keys; NULL: all are visible. */
+/* Adds the visible keys of a row in the interval [lo, hi) to the counts of their cells. `keep` [hi
+ * - lo] is the visibility of these keys; NULL: all are visible. */
 static void count_row(uint32_t *line, size_t level, size_t lo, size_t hi, const uint8_t *keep) {
     for (size_t at = lo; at < hi;) {
         const size_t cell = at >> level, end = (cell + 1) << level, stop = end < hi ? end : hi;

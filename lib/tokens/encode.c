@@ -14,7 +14,7 @@
  * slot. */
 typedef struct seen {
     size_t begin, size;  /* bytes of the aligned text; size 0: the slot is free */
-    size_t first, count; /* its tokens */
+    size_t first, count; /* the tokens of the word */
 } seen;
 
 typedef struct cache {

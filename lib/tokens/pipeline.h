@@ -22,7 +22,7 @@ typedef struct attn_added {
 
 typedef struct attn_byte_pairs {
     bool of_bytes;      /* symbols are bytes, and a token's text has one character for each byte */
-    bool whole_first;   /* a word that is a token is that token, whatever the merges say */
+    bool whole_first;   /* a word that is a token stays one token, whatever the merges are */
     bool byte_fallback; /* a character without a token becomes the tokens of its bytes */
     bool fuse_unknown;
 } attn_byte_pairs;
@@ -35,7 +35,7 @@ typedef struct attn_wordpiece {
 
 typedef struct attn_unigram {
     attn_prefixes tokens; /* the index of an item is its id */
-    const double *scores; /* by id: logarithms of probabilities */
+    const double *scores; /* logarithms of probabilities, by id */
     double least;         /* the smallest score */
     bool byte_fallback;
 } attn_unigram;

@@ -386,15 +386,15 @@ typedef struct attn_number {
     double value;
 } attn_number;
 
-/* What is wrong with the weights [L, S] of one head. Start with all members 0, then call
- * attn_weights_check for each row. */
+/* Faults of the weights [L, S] of one head. Start with all members 0, then call attn_weights_check
+ * for each row. */
 typedef struct attn_weights_faults {
     size_t sums;           /* number of rows whose sum is not 1 (within 0.01) */
     size_t row;            /* the row whose sum differs most from 1 */
     double sum;            /* the sum of this row */
     size_t outside;        /* number of weights outside of 0 … 1 (by more than 1e-6) */
     size_t at_row, at_key; /* row and key of the weight that is farthest outside */
-    double value;          /* this weight */
+    double value;          /* value of this weight */
     size_t unshared;       /* number of rows with a negative weight, or a sum above 1 */
 } attn_weights_faults;
 
@@ -418,7 +418,7 @@ void attn_padding_check(attn_padding_mass *p, size_t row, const double *weights,
 /* Something unusual about some heads. */
 typedef struct attn_diagnosis {
     const char *code;           /* "near_uniform", "head_collapse", …; codes do not change */
-    const char *text;           /* what was found, what it usually means, what to do */
+    const char *text;           /* the finding, its usual meaning, and the remedy */
     const attn_number *numbers; /* [number_count] */
     size_t number_count;
     const size_t *heads; /* [head_count] indices of these heads in attn_measures.items */
@@ -430,7 +430,7 @@ typedef struct attn_diagnoses {
     size_t count;
 } attn_diagnoses;
 
-/* What attn_diagnose reads. */
+/* The input of attn_diagnose. */
 typedef struct attn_diagnose_input {
     const attn_measures *measures;
     /* [batches] distances between the heads that are measured; NULL: head_collapse is not tested */

@@ -285,8 +285,8 @@ attn_head_read attn_attention_read(const attn_attention *a, size_t g, size_t n);
 /* Return the sizes and the compiled mask of the operation, which live as long as it does. */
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
-/* Returns the factor of the scores: the given scale, or the default of the score form. With scales
- * it is the one of the largest magnitude. */
+/* Returns the factor of the scores: the given scale, or the default of the score form. With
+ * `scales`, returns the factor of the largest magnitude. */
 double attn_attention_scale(const attn_attention *a);
 /* Returns the position encoding in words: "rotary: queries at i + 3, keys at j", or with given
  * positions "queries at 0 to 9, of which 2 have no position". NULL: there is no encoding, or the

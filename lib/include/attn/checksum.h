@@ -30,7 +30,7 @@ enum { ATTN_CHECKSUM_BLOCK = 1 << 20 }; /* bytes of a block */
  * ATTN_CHECKSUM_BLOCK. */
 typedef struct attn_checksums {
     uint32_t *sums; /* [attn_checksums_count(size)] */
-    size_t size;    /* in bytes */
+    size_t size;    /* number of bytes that the checksums cover */
     size_t added;   /* bytes that were added so far */
 } attn_checksums;
 

@@ -90,10 +90,10 @@ typedef enum attn_rotary {
     ATTN_ROTARY_HALVES       /* n and n + dims / 2 */
 } attn_rotary;
 
-/* What the cached keys of an operation are, where positions rotate them. */
+/* Whether the cached keys of an operation are rotated already, if positions rotate keys. */
 typedef enum attn_past {
     ATTN_PAST_ENCODED = 0, /* they are rotated already */
-    ATTN_PAST_RAW          /* they are not: the operation rotates them by their positions */
+    ATTN_PAST_RAW          /* they are not rotated: the operation rotates them by their positions */
 } attn_past;
 
 /* How rotary positions stretch their frequencies theta_t = base^(-2t/dims) for texts longer than
@@ -170,7 +170,7 @@ typedef struct attn_position {
     /* which coordinates form a pair. ROTARY: required; SINUSOIDAL: 0 is interleaved */
     attn_rotary rotary;
     double base;    /* ROTARY: base of the angles; 0: 10,000 */
-    attn_past past; /* ROTARY: what past_key holds */
+    attn_past past; /* ROTARY: whether past_key holds rotated keys */
     int64_t dims;   /* ROTARY: how many coordinates are rotated, even; 0: all from `start` on */
     int64_t start;  /* ROTARY: the first rotated coordinate */
     /* ROTARY: [dims / 2], the angle of each pair per position, instead of base^(-2t/dims). `dims` is

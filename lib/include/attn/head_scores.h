@@ -133,8 +133,8 @@ typedef struct attn_scored_head {
 /* Returns the number of heads of all sites that are scored. */
 size_t attn_head_count(const attn_model *model, bool encoder_only);
 /* Computes the cost of attn_head_score_all or, with the batch of sentences, of attn_head_relate, on
- * `slots` threads. The bytes are an upper bound of what these calls take of the arena beside their
- * results. */
+ * `slots` threads. The bytes are an upper bound of the memory that these calls take from the arena
+ * in addition to their results. */
 attn_model_cost attn_head_cost(const attn_head_subject *subject, const attn_head_batch *batch,
                                size_t slots);
 /* Runs the model over the batch and computes the scores `wanted`, bits 1 << attn_head_score, into

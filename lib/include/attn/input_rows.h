@@ -22,15 +22,17 @@ extern const char *const attn_block_words[];      /* "NHD", "HND" */
 extern const char *const attn_stage_words[];      /* "raw", … */
 extern const char *const attn_position_words[];   /* "none", "alibi", … */
 extern const char *const attn_normalizer_words[]; /* "softmax", "sigmoid", … */
-extern const char *const attn_pair_words[];       /* from ATTN_ROTARY_INTERLEAVED on */
-extern const char *const attn_pairs_words[];      /* from ATTN_PAIRS_ADJACENT on */
-extern const char *const attn_past_words[];       /* "encoded", "raw" */
-extern const char *const attn_divisor_words[];    /* "keys", which is attn_normalizer.divisor 0 */
-extern const char *const attn_scaling_words[];    /* "none", "linear", … */
-extern const char *const attn_pattern_words[];    /* "local", … */
-extern const char *const attn_layer_words[];      /* "causal", … */
-extern const char *const attn_semantics_words[];  /* "unstated", "keep", … */
-extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
+/* in the order of the enumeration, from ATTN_ROTARY_INTERLEAVED on */
+extern const char *const attn_pair_words[];
+/* in the order of the enumeration, from ATTN_PAIRS_ADJACENT on */
+extern const char *const attn_pairs_words[];
+extern const char *const attn_past_words[];      /* "encoded", "raw" */
+extern const char *const attn_divisor_words[];   /* "keys", which is attn_normalizer.divisor 0 */
+extern const char *const attn_scaling_words[];   /* "none", "linear", … */
+extern const char *const attn_pattern_words[];   /* "local", … */
+extern const char *const attn_layer_words[];     /* "causal", … */
+extern const char *const attn_semantics_words[]; /* "unstated", "keep", … */
+extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
 
 /* --- members that belong to some kinds only, in the order of the reference of requests ---
  *
@@ -207,7 +209,7 @@ const char *attn_mix_words(const attn_attention_dims *dims);
 
 /* --- rows --- */
 
-/* What a member is in C and in JSON. */
+/* The type of a member in C and in JSON. */
 typedef enum attn_input_type {
     ATTN_INPUT_TENSOR,    /* attn_tensor, which has a gradient */
     ATTN_INPUT_INTEGERS,  /* attn_tensor of integers, which has none */

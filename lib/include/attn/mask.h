@@ -243,8 +243,9 @@ bool attn_mask_same_batches(const attn_mask *m);
  * not empty. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 
-/* Checks the mask for what is legal but probably not intended (warning.h). The warnings are in the
- * arena; they point to layers of the mask, so the mask must outlive them. Error: ATTN_ENOMEM. */
+/* Warns about properties of the mask that are legal but probably not intended (warning.h). The
+ * warnings are in the arena; they point to layers of the mask, so the mask must outlive them.
+ * Error: ATTN_ENOMEM. */
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err);
 

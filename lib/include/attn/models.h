@@ -291,7 +291,7 @@ typedef struct attn_generated_token {
 
 /* A step of a search with one beam. */
 typedef struct attn_generated_step {
-    size_t index; /* from 0 */
+    size_t index; /* index of the step, from 0 */
     /* [site_count] as attn_model_sites lists them, with operations that live until the callback
      * returns. The operations of the encoder cover the whole source. The operations of the decoder
      * have one query for each sequence, the query of this step; in self-attention they have the

@@ -23,7 +23,7 @@ typedef struct attn_pages {
      * not read. A page may be in the table several times. */
     attn_tensor table;
     attn_tensor lengths;      /* [B]: number of keys of each batch entry, at most N * T */
-    attn_block_layout layout; /* of both pools */
+    attn_block_layout layout; /* layout of both pools */
 } attn_pages;
 
 /* Computes the shapes of the gathered inputs. in->key [pages, T, Hkv, E] and in->value [pages, T,

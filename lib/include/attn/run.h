@@ -45,7 +45,7 @@ typedef enum attn_run_kind {
 #undef ATTN_RUN_KIND_NUMBER
 const char *attn_run_kind_name(attn_run_kind kind); /* NULL: no such kind */
 
-/* What a run says of a site beside its operation. */
+/* The description of a site, apart from its operation. */
 typedef struct attn_run_site_info {
     const char *name; /* UTF-8, unique in the run */
     attn_run_kind kind;

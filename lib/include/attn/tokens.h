@@ -78,7 +78,7 @@ extern const char *const attn_language_names[]; /* "english", "french", then NUL
 /* Finds a language by its name. Returns false if there is no such name. */
 bool attn_language_parse(const char *name, attn_language *out);
 
-/* What a special id stands for. */
+/* The purposes of special ids. */
 typedef enum attn_special {
     ATTN_SPECIAL_PAD = 0,
     ATTN_SPECIAL_BEGIN,
@@ -94,9 +94,10 @@ typedef struct attn_token {
     size_t size;       /* bytes of `text`, without the NUL */
     size_t begin, end; /* byte range [begin, end) in the original text */
     int32_t id;
-    int32_t word;    /* index of the word of its text, or of the unit; -1: a token of a template */
-    int32_t segment; /* of a known model: as its template says; else 0 in the first text of a pair
-                        and 1 in the second one */
+    int32_t word; /* index of the word of its text, or of the unit; -1: a token of a template */
+    /* for a known model: the segment that its template states; else 0 in the first text of a pair
+     * and 1 in the second one */
+    int32_t segment;
 } attn_token;
 
 /* ---- making ---- */
