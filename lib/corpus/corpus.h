@@ -81,8 +81,8 @@ typedef struct attn_corpus_options {
      * defaults 3 and 60 */
     size_t shortest, longest;
     /* The wanted length is shortest + floor((longest - shortest + 1) u^skew) with u uniform in [0,
-     * 1), so all wanted lengths are equally frequent if skew is 1. Above 0, at most 100; default
-     * 1. */
+     * 1), so all wanted lengths are equally frequent if skew is 1. skew is above 0 and at most 100;
+     * default 1. */
     double skew;
     /* number of different symbols of copy, reverse and sort, 2 … 1000; default 50 */
     size_t symbols;

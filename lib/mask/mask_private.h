@@ -52,7 +52,8 @@ struct attn_mask {
     const int64_t *offset;  /* [B]: row i stands at key position i + offset[b] */
     const int64_t *lengths; /* [B], or NULL: keys from lengths[b] on are hidden */
     /* placed: formulas compare positions that the caller gives; `queries` and `keys` are copies of
-     * them. Extremes of the key positions: [B, runs], or [runs] if all batch entries share them. */
+     * them. key_runs has the smallest and the largest position of each run of keys: [B, runs], or
+     * [runs] if all batch entries share the positions. */
     bool placed;
     attn_sequence_positions queries, keys;
     const attn_key_run *key_runs;

@@ -42,7 +42,7 @@ typedef struct attn_run_planes {
 typedef struct attn_run_blocks {
     attn_pages pages;     /* pages.table.rank is 0 if the site has no blocks */
     attn_tensor pools[2]; /* the pools of keys and of values, in the image */
-    const char *words;    /* attn_pages_words; NULL: the site has no blocks */
+    const char *words;    /* text of attn_pages_words; NULL: the site has no blocks */
 } attn_run_blocks;
 
 struct attn_run {

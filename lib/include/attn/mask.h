@@ -74,7 +74,7 @@ typedef enum attn_pattern_kind {
     /* floor(j / size) <= floor(p / size): the own block and those before it. Arriola et al. 2025,
      * "Block Diffusion". */
     ATTN_PATTERN_BLOCK_CAUSAL,
-    ATTN_PATTERN_FULL, /* every key: a head without a pattern beside heads that have one */
+    ATTN_PATTERN_FULL, /* every key; for heads without a pattern, if other heads have one */
 } attn_pattern_kind;
 
 typedef struct attn_pattern {

@@ -398,7 +398,7 @@ typedef struct attn_model_pass {
     size_t places;                   /* attn_forward_options.place_count */
     /* attn_model_step */
     bool trains;
-    bool guides; /* with the losses of guidance or diversity */
+    bool guides; /* the step has losses of guidance or diversity */
     /* attn_model_generate; the members are those of attn_generate_options */
     bool searches, samples;
     size_t beams, alternatives;
