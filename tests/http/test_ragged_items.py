@@ -130,7 +130,7 @@ def test_labels_in_heatmaps(daemon):
     ({"labels": [names(0)] * 4}, "shape_mismatch", "/labels", "each of 5 entries; found a list of 4"),
     ({"prefix_lengths": [1, 2]}, "shape_mismatch", "/prefix_lengths", "each of 5 entries; found 2"),
     ({"attn_mask": {"shape": [5, 1, 8], "encoding": "bits", "base64": "/////w8="}}, "invalid_value", "/attn_mask", "booleans by entry"),
-    ({"past_key": [[[1]]], "past_value": [[[1]]]}, "invalid_value", "/past_key", "ragged batch")])
+    ({"past_key": [[[1]]], "past_value": [[[1]]]}, "shape_mismatch", "/past_key", "each of 5 entries; found 1")])
 def test_refusals(daemon, fields, code, pointer, text):
     refused(daemon, LENGTHS | fields, code, pointer, text)
 

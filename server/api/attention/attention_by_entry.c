@@ -1,5 +1,5 @@
-/* Fields of a ragged batch besides the operands: masks, biases, positions and numbers of keys. Each
- * entry has an item of its own, without the batch axis. The items are sent in one of two forms:
+/* Fields of a ragged batch besides the operands: caches, masks, biases, positions and numbers of
+ * keys. Each entry has an item of its own, without the batch axis. The items are sent in one of two forms:
  *
  *   lists    a list of items, each with a shape of its own, or a tensor whose first axis counts
  *            the entries
@@ -14,7 +14,15 @@
 #include "request/shared.h"
 
 /* The things for which an item has one element or one row each. */
-typedef enum item_kind { OF_CELLS, OF_CHOICES, OF_QUERIES, OF_KEYS, OF_ENTRY } item_kind;
+typedef enum item_kind {
+    OF_CACHE, /* rows of keys in front of those of `key` */
+    OF_CELLS,
+    OF_CHOICES,
+    OF_QUERIES,
+    OF_KEYS,
+    OF_ENTRY,
+    OF_BLOCKS, /* the entry, in a page cache */
+} item_kind;
 
 #define ROW(name, member, list, kind)                                                              \
     { name, offsetof(srv_operation, member), offsetof(srv_operation, list), kind }
@@ -23,6 +31,10 @@ static const struct {
     size_t tensor, list; /* offsets in srv_operation; a list at 0 does not exist */
     item_kind kind;
 } fields[SRV_BY_ENTRY] = {
+    ROW("past_key", in.past_key, past_key_entries, OF_CACHE),
+    ROW("past_value", in.past_value, past_value_entries, OF_CACHE),
+    {"block_table", offsetof(srv_operation, block_table), 0, OF_BLOCKS},
+    {"key_lengths", offsetof(srv_operation, mask.key_lengths), 0, OF_BLOCKS},
     ROW("attn_mask", mask.attn_mask, mask.entries.attn_mask, OF_CELLS),
     ROW("attn_bias", attn_bias, bias_entries, OF_CELLS),
     ROW("top_k_indices", mask.top_k_indices, mask.entries.top_k_indices, OF_CHOICES),
@@ -66,6 +78,26 @@ const char *srv_by_entry_list(const srv_operation *o) {
     return NULL;
 }
 
+size_t srv_by_entry_kept(const srv_operation *o, size_t b) {
+    const srv_entries *list = &o->past_key_entries;
+    const attn_tensor *lengths = &o->mask.key_lengths, *past = &o->in.past_key;
+    size_t count = 0;
+    if (o->block_table.rank) {
+        const bool given = lengths->rank == 1 && b < lengths->dims[0];
+        double length = 0;
+        if (given)
+            attn_widen_f64(&length,
+                           (const char *)lengths->data + b * attn_dtype_size(lengths->dtype),
+                           lengths->dtype, 1, 1);
+        return length > 0 && length < 0x1p53 ? (size_t)length : 0;
+    }
+    if (list->count)
+        past = b < list->count ? &list->items[b] : NULL;
+    return past && past->rank > 1 && attn_tensor_count(past, &count) && count
+               ? past->dims[past->rank - 2]
+               : 0;
+}
+
 /* Returns a view of the rows first … first + rows - 1 of the first axis. */
 static attn_tensor cut(const attn_tensor *t, size_t first, size_t rows) {
     attn_tensor part = *t;
@@ -93,10 +125,17 @@ static bool refuse_item(const srv_attention_call *call, size_t which, size_t b, 
                        attn_shape_text(found->dims, found->rank, have, sizeof have));
 }
 
-/* Adds the axis of keys to an item without rows, because JSON cannot express the length of the rows
- * of an empty tensor. */
-static void complete_item(size_t which, attn_tensor *t, size_t L, size_t S) {
+/* Adds the last axis to an item without rows, because JSON cannot express the length of the rows of
+ * an empty tensor. `like` is the key or the value of the entry. */
+static void complete_item(size_t which, attn_tensor *t, size_t L, size_t S,
+                          const attn_tensor *like) {
     size_t dims[ATTN_MAX_RANK];
+    if (fields[which].kind == OF_CACHE && t->rank && !t->dims[t->rank - 1] &&
+        t->rank < like->rank - 1) {
+        memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
+        dims[t->rank] = like->dims[like->rank - 1];
+        *t = attn_tensor_dense(t->data, t->dtype, t->rank + 1, dims);
+    }
     if (fields[which].kind != OF_CELLS || L || !S || !t->rank || t->rank > 2 ||
         t->dims[t->rank - 1])
         return;
@@ -113,6 +152,8 @@ static bool check_item(const srv_attention_call *call, size_t which, size_t b, c
     const size_t rows = t->rank > 1 ? t->dims[t->rank - 2] : 1,
                  last = t->rank ? t->dims[t->rank - 1] : 0;
     char want[160];
+    if (kind == OF_CACHE)
+        return t->rank >= 2 || refuse_item(call, which, b, "rows [Hkv, P, E]", t);
     if (kind == OF_QUERIES || kind == OF_KEYS) {
         const size_t count = kind == OF_KEYS ? S : L;
         snprintf(want, sizeof want, "a number for each of %zu %s%s", count,
@@ -151,37 +192,48 @@ static bool check_whole(const srv_attention_call *call, size_t which, size_t cou
                       count, items);
 }
 
+/* Returns the item of entry b of a field. A packed field has the `rows` numbers of the entry from
+ * number `first` on. */
+static attn_tensor item_of(const srv_operation *o, size_t which, size_t b, size_t first,
+                           size_t rows) {
+    const attn_tensor *whole = tensor_of(o, which);
+    const srv_entries *list = list_of(o, which);
+    if (srv_by_entry_is_packed(o, which))
+        return cut(whole, first, rows);
+    if (list->count)
+        return list->items[b];
+    attn_tensor item = cut(whole, b, 1);
+    item.rank--;
+    memmove(item.dims, item.dims + 1, (size_t)item.rank * sizeof *item.dims);
+    memmove(item.strides, item.strides + 1, (size_t)item.rank * sizeof *item.strides);
+    return item;
+}
+
 bool srv_by_entry_place(const srv_attention_call *call, size_t b, const size_t first[2],
                         const size_t all[2], size_t count, srv_operation *entry) {
     const srv_operation *o = &call->body.operation;
+    const bool blocks = o->block_table.rank > 0;
     const attn_tensor *query = &entry->in.query, *key = entry->in.key.rank ? &entry->in.key : query;
     const int of_query = query->rank - (entry->in.layout == ATTN_BLHE && query->rank == 4 ? 3 : 2);
     const bool heads = entry->in.layout == ATTN_BLD || entry->projections.num_heads;
-    const size_t sizes[] = {query->dims[of_query], key->dims[of_query]};
+    const size_t sizes[] = {query->dims[of_query],
+                            (blocks ? 0 : key->dims[of_query]) + srv_by_entry_kept(o, b)};
     for (size_t i = 0; i < SRV_BY_ENTRY; i++) {
         const attn_tensor *whole = tensor_of(o, i);
-        const srv_entries *list = list_of(o, i);
-        const bool keys = fields[i].kind == OF_KEYS;
-        attn_tensor item;
-        if (!whole->rank && !list->count)
+        const item_kind kind = fields[i].kind;
+        const bool keys = kind == OF_KEYS;
+        if ((!whole->rank && !list_of(o, i)->count) || (kind == OF_BLOCKS && !blocks))
             continue;
         if (!check_whole(call, i, count, all[keys]))
             return false;
-        if (fields[i].kind == OF_ENTRY) {
-            *srv_by_entry_at(entry, i) = whole->dims[0] == 1 ? *whole : cut(whole, b, 1);
+        if (kind == OF_ENTRY || kind == OF_BLOCKS) {
+            *srv_by_entry_at(entry, i) =
+                kind == OF_ENTRY && whole->dims[0] == 1 ? *whole : cut(whole, b, 1);
             continue;
         }
-        if (srv_by_entry_is_packed(o, i)) {
-            item = cut(whole, first[keys], sizes[keys]);
-        } else if (list->count) {
-            item = list->items[b];
-        } else {
-            item = cut(whole, b, 1);
-            item.rank--;
-            memmove(item.dims, item.dims + 1, (size_t)item.rank * sizeof *item.dims);
-            memmove(item.strides, item.strides + 1, (size_t)item.rank * sizeof *item.strides);
-        }
-        complete_item(i, &item, sizes[0], sizes[1]);
+        attn_tensor item = item_of(o, i, b, first[keys], sizes[keys]);
+        const bool value = entry->in.value.rank && !strcmp(fields[i].name, "past_value");
+        complete_item(i, &item, sizes[0], sizes[1], value ? &entry->in.value : key);
         if (!check_item(call, i, b, &item, sizes[0], sizes[1], heads ? 4 : query->rank))
             return false;
         add_batch_axis(&item);

@@ -125,15 +125,19 @@ enum {
 extern const char *const srv_operand_names[SRV_OPERANDS];
 /* Returns the tensor `which` (SRV_OPERAND_*) of an operation. */
 attn_tensor *srv_operand_at(srv_operation *o, size_t which);
+bool srv_operand_is_of_keys(size_t which); /* key or value */
 
 /* The other fields that have an item for each entry of a ragged batch (attention_by_entry.c): their
  * number, names and tensors. */
-enum { SRV_BY_ENTRY = 10 };
+enum { SRV_BY_ENTRY = 14 };
 const char *srv_by_entry_name(size_t which);
 attn_tensor *srv_by_entry_at(srv_operation *o, size_t which);
 /* Returns whether the field has one axis that holds the numbers of all entries one after the
  * other. */
 bool srv_by_entry_is_packed(const srv_operation *o, size_t which);
+/* Returns the number of keys of entry b that are no rows of `key`: those of its cache, or those that
+ * its blocks hold. 0 if the request does not say it; srv_by_entry_place refuses such a request. */
+size_t srv_by_entry_kept(const srv_operation *o, size_t b);
 /* Returns the name of a field whose items differ in shape; NULL: there is none. */
 const char *srv_by_entry_list(const srv_operation *o);
 /* Gives the operation of entry b its items. Its operands must be set. `first` holds the index of
@@ -172,6 +176,9 @@ bool srv_ragged_settle(srv_attention_call *call);
  * between the parts. */
 attn_status srv_attention_begin(srv_attention_call *call, srv_warnings *warnings, attn_error *err);
 attn_status srv_attention_end(srv_attention_call *call, attn_error *err);
+/* Adds warnings about weights on keys whose labels mark them as padding; the call has labels. Of a
+ * ragged batch they name the entry. */
+attn_status srv_attention_warn_padding(srv_attention_call *call, attn_error *err);
 /* Computes the analysis of the weights. Must be called before srv_attention_shape changes the shape
  * of the weights. */
 attn_status srv_attention_analyse(srv_attention_call *call, attn_error *err);
@@ -249,7 +256,7 @@ attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
 /* Returns whether all entries of a ragged batch share the input of the gradient at this path, such
  * as "gradients/sinks". The gradient of a shared input is the sum over the entries. */
-bool srv_gradients_is_shared(const char *path);
+bool srv_gradients_is_shared(const srv_attention_call *call, const char *path);
 /* Sums the gradients of shared inputs, in double and in the order of the entries. The gradients of
  * the first entry hold the sums. */
 void srv_gradients_add_entries(srv_attention_call *call);

@@ -228,18 +228,30 @@ static bool same_object(const char *object, const char *other) {
 
 enum { TOGETHER = 256 }; /* number of elements that are summed at once */
 
-/* The gradients that each entry has of its own. The gradients of all other inputs are sums over the
- * entries. */
-static const char own_gradients[] = " query key value scores attn_bias attn_mask ";
-
-static bool is_shared(const named *row) {
-    return row->object || !srv_is_listed(own_gradients, row->name);
+/* Returns whether each entry has a gradient of its own. The gradients of all other inputs, and of
+ * pools of blocks, are sums over the entries. */
+static bool is_own(const srv_attention_call *call, const char *name) {
+    static const char own[] = " query scores attn_bias attn_mask past_key past_value ";
+    return srv_is_listed(own, name) ||
+           (!call->body.operation.block_table.rank && srv_is_listed(" key value ", name));
 }
 
-bool srv_gradients_is_shared(const char *path) {
+static bool is_shared(const srv_attention_call *call, const named *row) {
+    return row->object || !is_own(call, row->name);
+}
+
+bool srv_gradients_is_shared(const srv_attention_call *call, const char *path) {
     static const char own[] = "gradients/";
     const size_t n = sizeof own - 1;
-    return !strncmp(path, own, n) && !srv_is_listed(own_gradients, path + n);
+    return !strncmp(path, own, n) && !is_own(call, path + n);
+}
+
+/* Returns the axis of the rows of an entry's gradient that has `rank` axes, or -1 if it has rows of
+ * two kinds. */
+static int rows_of(const srv_attention_call *call, const char *name, int rank) {
+    if (srv_is_listed(" past_key past_value ", name)) /* [.., Hkv, P, E] in every layout */
+        return rank - 2;
+    return srv_is_listed(" query key value ", name) ? srv_entry_rows(call, rank) : -1;
 }
 
 /* Sums elements e … e + n - 1 of gradient `row` over all entries. The gradient of the first entry
@@ -262,11 +274,24 @@ static void add_elements(srv_attention_call *call, size_t row, size_t e, size_t 
             ((float *)to->data)[e + c] = (float)sums[c];
 }
 
+/* Gives an entry whose cache is empty the gradient of the cache, without elements, so that all
+ * entries have the same list of gradients. */
+static void complete_cache(attn_tensor *gradient, const attn_tensor *cache, attn_dtype dtype) {
+    if (cache->rank && !gradient->rank)
+        *gradient = attn_tensor_dense(NULL, dtype, cache->rank, cache->dims);
+}
+
 void srv_gradients_add_entries(srv_attention_call *call) {
+    for (size_t b = 0; b < call->entry_count; b++) {
+        const srv_operation *o = &call->entries[b].body.operation;
+        attn_gradients *g = &call->entries[b].gradients->inputs;
+        complete_cache(&g->past_key, &o->in.past_key, o->dims.result);
+        complete_cache(&g->past_value, &o->in.past_value, o->dims.result);
+    }
     const list sums = list_gradients(call->entries, call->entries->gradients);
     for (size_t i = 0; i < sums.count; i++) {
         size_t count = 0;
-        if (!is_shared(&sums.rows[i]) || !attn_tensor_count(sums.rows[i].t, &count))
+        if (!is_shared(call, &sums.rows[i]) || !attn_tensor_count(sums.rows[i].t, &count))
             continue;
         for (size_t e = 0; e < count; e += TOGETHER)
             add_elements(call, i, e, count - e < TOGETHER ? count - e : TOGETHER);
@@ -283,13 +308,11 @@ static attn_tensor gradient_of(const srv_attention_call *call, size_t b, size_t 
 static void put_gradient(attn_json_text *j, const srv_attention_call *call, const named *rows,
                          size_t i) {
     attn_json_key(j, rows[i].name);
-    if (!call->entries || is_shared(&rows[i]))
+    if (!call->entries || is_shared(call, &rows[i]))
         srv_json_tensor(j, rows[i].t);
     else
         srv_entries_put(j, call, gradient_of, i,
-                        srv_is_listed(" query key value ", rows[i].name)
-                            ? srv_entry_rows(call->entries, rows[i].t->rank - 1)
-                            : -1);
+                        rows_of(call->entries, rows[i].name, rows[i].t->rank - 1));
 }
 
 void srv_gradients_put(attn_json_text *j, const void *answer) {
@@ -315,7 +338,7 @@ static void print_gradients(attn_text *t, const srv_attention_call *call,
     const list l = list_gradients(one, one->gradients);
     for (size_t i = 0; i < l.count; i++) {
         const char *path = path_of(&l.rows[i], call->req->arena);
-        const bool own = call->entries && !is_shared(&l.rows[i]);
+        const bool own = call->entries && !is_shared(call, &l.rows[i]);
         const attn_tensor item = own ? srv_attention_item(l.rows[i].t) : *l.rows[i].t;
         attn_text name = {.arena = call->req->arena};
         if (call->entries && !own && k)

@@ -37,7 +37,7 @@ static srv_entries *list_at(srv_operation *o, size_t which) {
     return lists[which];
 }
 
-static bool is_of_keys(size_t which) {
+bool srv_operand_is_of_keys(size_t which) {
     return which == SRV_OPERAND_KEY || which == SRV_OPERAND_VALUE;
 }
 
@@ -51,6 +51,7 @@ typedef struct operand {
 typedef struct ragged {
     srv_attention_call *call;
     size_t count;              /* entries */
+    bool blocks;               /* key and value are pools of blocks, which all entries share */
     bool packed;               /* true: the operands are packed; false: they are lists */
     operand all[SRV_OPERANDS]; /* an operand without `packed` and `list` is not in the request */
 } ragged;
@@ -58,9 +59,13 @@ typedef struct ragged {
 /* --- fields that have no meaning for entries of different length --- */
 
 /* Returns whether the field is a tensor that ragged batches take. */
-static bool is_taken(const char *name, bool packed) {
+static bool is_taken(const char *name, bool packed, bool blocks) {
     static const char always[] = " query key value grad_output grad_logsumexp sinks scale ";
-    static const char lengths[] = " query_lengths key_lengths cu_seqlens ";
+    static const char lengths[] = " query_lengths cu_seqlens ";
+    if (!strcmp(name, "key_lengths"))
+        return packed || blocks;
+    if (!strcmp(name, "block_table"))
+        return blocks;
     for (size_t i = 0; i < SRV_BY_ENTRY; i++)
         if (!strcmp(name, srv_by_entry_name(i)))
             return true;
@@ -70,7 +75,8 @@ static bool is_taken(const char *name, bool packed) {
 static bool check_fields(const ragged *r) {
     const srv_scope *scope = &r->call->scope;
     for (const srv_field *f = scope->fields; f->name; f++)
-        if (f->kind == SRV_TENSOR && srv_given(scope, f->name) && !is_taken(f->name, r->packed))
+        if (f->kind == SRV_TENSOR && srv_given(scope, f->name) &&
+            !is_taken(f->name, r->packed, r->blocks))
             return srv_refuse(scope, SRV_VALUE, f->name,
                               "not with a ragged batch, whose entries have no shape in common: "
                               "is_causal, window, pattern and position follow the lengths of each "
@@ -152,7 +158,8 @@ static bool read_side(ragged *r, bool queries, const char *name, const attn_tens
     if (!values)
         return false;
     for (size_t i = 0; i < SRV_OPERANDS; i++)
-        if (r->all[i].packed && is_of_keys(i) != queries && !read_starts(r, i, name, false, values))
+        if (r->all[i].packed && srv_operand_is_of_keys(i) != queries &&
+            !read_starts(r, i, name, false, values))
             return false;
     return true;
 }
@@ -185,7 +192,7 @@ static bool read_sums(ragged *r) {
     const size_t each = sums->dims[sums->rank - 1];
     const bool two = sums->rank == 2 && sums->dims[0] == 2 && r->all[SRV_OPERAND_KEY].packed;
     if (!srv_excludes(scope, "query_lengths", "cu_seqlens", why) ||
-        !srv_excludes(scope, "key_lengths", "cu_seqlens", why))
+        (!r->blocks && !srv_excludes(scope, "key_lengths", "cu_seqlens", why)))
         return false;
     if ((sums->rank != 1 && !two) || each < 2)
         return srv_refuse(scope, SRV_SHAPE, "cu_seqlens",
@@ -194,8 +201,9 @@ static bool read_sums(ragged *r) {
         return false;
     const double *values = read_numbers(r, sums);
     for (size_t i = 0; values && i < SRV_OPERANDS; i++)
-        if (r->all[i].packed && !read_starts(r, i, two ? names[is_of_keys(i)] : "cu_seqlens", true,
-                                             values + (two && is_of_keys(i) ? each : 0)))
+        if (r->all[i].packed &&
+            !read_starts(r, i, two ? names[srv_operand_is_of_keys(i)] : "cu_seqlens", true,
+                         values + (two && srv_operand_is_of_keys(i) ? each : 0)))
             return false;
     return values != NULL;
 }
@@ -214,10 +222,17 @@ static bool check_packed(const ragged *r, size_t which, const attn_tensor *t) {
                       "expected packed rows, %s; found %d axes", expected, t->rank);
 }
 
+/* Returns whether an operand is a pool of blocks and has no rows of entries. */
+static bool is_pool(const ragged *r, size_t which) {
+    return r->blocks && srv_operand_is_of_keys(which);
+}
+
 static bool read_packed(ragged *r) {
     srv_operation *o = &r->call->body.operation;
     for (size_t i = 0; i < SRV_OPERANDS; i++) {
         const attn_tensor *t = srv_operand_at(o, i);
+        if (is_pool(r, i))
+            continue;
         if (list_at(o, i)->count)
             return srv_refuse(&r->call->scope, SRV_SHAPE, srv_operand_names[i],
                               "with %s expected packed rows, found a list of entries",
@@ -324,7 +339,7 @@ static bool read_lists(ragged *r) {
     srv_operation *o = &r->call->body.operation;
     for (size_t i = 0; i < SRV_OPERANDS; i++) {
         srv_entries *list = list_at(o, i);
-        if (!list->count && srv_operand_at(o, i)->rank < 2)
+        if (is_pool(r, i) || (!list->count && srv_operand_at(o, i)->rank < 2))
             continue;
         if (!list->count && !split_tensor(r, srv_operand_at(o, i), list))
             return false;
@@ -366,14 +381,18 @@ static attn_tensor entry_of(const ragged *r, size_t which, size_t b) {
 
 /* --- the steps --- */
 
-/* Returns the number of rows in front of entry b among the queries, or among the keys. In
- * self-attention the rows of the queries are also those of the keys. */
+/* Returns the number of rows in front of entry b among the queries, or among the keys, those of
+ * caches included. In self-attention the rows of the queries are also those of the keys. */
 static size_t first_row(const ragged *r, size_t which, size_t b) {
     const operand *o =
         &r->all[r->all[which].packed || r->all[which].list ? which : SRV_OPERAND_QUERY];
     size_t rows = 0;
+    for (size_t i = 0; i < b && srv_operand_is_of_keys(which); i++)
+        rows += srv_by_entry_kept(&r->call->body.operation, i);
+    if (is_pool(r, which))
+        return rows;
     if (o->packed)
-        return o->starts[b];
+        return rows + o->starts[b];
     for (size_t i = 0; i < b; i++)
         rows += o->list->items[i].dims[row_axis(r, which, &o->list->items[i])];
     return rows;
@@ -405,6 +424,8 @@ static bool prepare_entry(const ragged *r, size_t b) {
     srv_operation *o = &entry->body.operation;
     *entry = *r->call;
     entry->entries = NULL;
+    o->is_entry = true;
+    o->entry = b;
     entry->scope.given = &entry->body.given;
     for (size_t i = 0; i < SRV_OPERANDS; i++)
         if (r->all[i].packed || r->all[i].list)
@@ -419,7 +440,7 @@ static bool prepare_entry(const ragged *r, size_t b) {
         entry->body.labels.count = 1;
         entry->body.labels.single = true;
     }
-    if (r->packed) /* here key_lengths split the packed rows and do not mask keys */
+    if (r->packed && !r->blocks) /* here key_lengths split the packed rows and do not mask keys */
         for (const srv_field *f = entry->scope.fields; f->name; f++)
             if (!strcmp(f->name, "key_lengths"))
                 srv_given_drop(&entry->body.given, (size_t)(f - entry->scope.fields));
@@ -442,7 +463,8 @@ static void omit_weights(srv_attention_call *call) {
 
 bool srv_ragged_prepare(srv_attention_call *call) {
     const srv_operation *o = &call->body.operation;
-    ragged r = {.call = call, .packed = srv_operation_is_packed(o)};
+    ragged r = {
+        .call = call, .packed = srv_operation_is_packed(o), .blocks = o->block_table.rank > 0};
     if (!check_fields(&r) || !(r.packed ? read_packed(&r) : read_lists(&r)) || !check_labels(&r))
         return false;
     srv_attention_call *entries = attn_arena_zeroed(call->req->arena, r.count, sizeof *entries);

@@ -64,9 +64,11 @@ static bool name_in_field(attn_error *err, const char *name, size_t b, const att
 
 static void name_element(srv_attention_call *call, size_t b, attn_error *err) {
     srv_operation *o = &call->body.operation, *entry = &call->entries[b].body.operation;
-    const bool packs = srv_operation_is_packed(o);
+    const bool packs = srv_operation_is_packed(o), blocks = o->block_table.rank > 0;
     for (size_t i = 0; i < SRV_OPERANDS; i++)
-        if (name_in_field(err, srv_operand_names[i], b, packs ? srv_operand_at(o, i) : NULL,
+        if (name_in_field(err, srv_operand_names[i], b,
+                          packs && !(blocks && srv_operand_is_of_keys(i)) ? srv_operand_at(o, i)
+                                                                          : NULL,
                           srv_operand_at(entry, i)))
             return;
     for (size_t i = 0; i < SRV_BY_ENTRY; i++)
@@ -189,6 +191,8 @@ bool srv_ragged_compute(srv_attention_call *call) {
     for (size_t b = 0; b < call->entry_count; b++)
         if (!end_entry(call, b))
             return false;
+    if (call->body.labels.count && srv_attention_warn_padding(call, &err))
+        return srv_problem_error(call->req, &err);
     if (call->backward)
         srv_gradients_add_entries(call);
     return !call->heatmap || collect_maps(call);
@@ -202,7 +206,7 @@ static bool add_shapes(const srv_attention_call *call, size_t b, const srv_dry *
                        srv_dry *dry) {
     for (size_t i = 0; i < entry->shape_count; i++) {
         const srv_shape *shape = &entry->shapes[i];
-        const bool shared = srv_gradients_is_shared(shape->name);
+        const bool shared = srv_gradients_is_shared(call, shape->name);
         const bool map = shared || !strcmp(shape->name, "heatmap"); /* it has no batch axis */
         attn_text name = {.arena = call->req->arena};
         if (shared && b == 0)

@@ -5,7 +5,6 @@
 #include "api/attention/attention_api.h"
 #include "api/attention/attention_call.h"
 #include "api/stored/stored_api.h"
-#include "api/weights/weights_api.h"
 #include "base/try.h"
 #include "request/shared.h"
 
@@ -122,81 +121,6 @@ static bool store_run(srv_attention_call *call) {
     return call->run != NULL;
 }
 
-/* --- warnings about weights on padding --- */
-
-/* The largest number of cells that are read to find weights on padding. Reading them takes a few
- * milliseconds. Heads that would need further cells are not checked. */
-#define PADDING_CELLS 1048576
-
-typedef struct reader {
-    const srv_attention_call *call;
-    attn_cells_scratch *scratch;
-    void *cells;
-    double *row;
-} reader;
-
-/* Reads the weights of query i on the padding keys into r->row. Adjacent keys are read in one call.
- */
-static attn_status read_row(const reader *r, const srv_padding *p, size_t b, size_t h, size_t i,
-                            attn_error *err) {
-    attn_dtype dtype = r->call->body.operation.dims.result;
-    for (size_t k = 0, n; k < p->key_count; k += n) {
-        for (n = 1; k + n < p->key_count && p->keys[k + n] == p->keys[k] + n;)
-            n++;
-        const attn_range range = {b, h, i, 1, p->keys[k], n};
-        attn_status status = attn_attention_cells(r->call->op, &r->call->results.stats, &range,
-                                                  ATTN_STAGE_PROBS, r->cells, n, r->scratch, err);
-        if (status)
-            return status;
-        attn_widen_f64(r->row + k, r->cells, dtype, 1, n);
-    }
-    return ATTN_OK;
-}
-
-static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h, attn_error *err) {
-    attn_status status = attn_control_check(&r->call->req->control, err);
-    for (size_t i = 0; i < r->call->body.operation.dims.L && !status; i++) {
-        if (!srv_padding_counts(p, i))
-            continue;
-        status = read_row(r, p, b, h, i, err);
-        if (!status)
-            srv_padding_row(p, i, r->row);
-    }
-    if (!status && !srv_padding_head(p, h))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
-    return status;
-}
-
-/* Adds warnings about weights on keys whose labels mark them as padding. */
-static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
-    const attn_attention_dims *d = &call->body.operation.dims;
-    attn_arena *arena = call->req->arena;
-    srv_padding p;
-    bool many = d->B > 1 || d->Ho > 1;
-    bool ok = srv_padding_begin(&p, arena, &call->body.labels, many, &call->warnings);
-    if (ok && !p.any)
-        return ATTN_OK;
-    reader r = {.call = call,
-                .scratch = attn_cells_scratch_new(call->op, arena),
-                .cells = attn_arena_zeroed(arena, d->S, sizeof(double)),
-                .row = attn_arena_zeroed(arena, d->S, sizeof(double))};
-    attn_status status = ok && r.scratch && r.cells && r.row
-                             ? ATTN_OK
-                             : attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
-    double looked = 0;
-    for (size_t b = 0; b < d->B && !status; b++) {
-        srv_padding_entry(&p, b);
-        const double each = (double)d->L * (double)p.key_count;
-        for (size_t h = 0;
-             h < d->Ho && p.key_count > 0 && !status && looked + each <= PADDING_CELLS;
-             h++, looked += each)
-            status = read_head(&r, &p, b, h, err);
-    }
-    if (!status && !srv_padding_end(&p))
-        status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
-    return status;
-}
-
 /* --- the computation --- */
 
 static attn_status run_operation(srv_attention_call *call, attn_error *err) {
@@ -217,7 +141,7 @@ static bool compute_results(srv_attention_call *call) {
     if (!status)
         status = srv_attention_end(call, &err);
     if (!status && call->body.labels.count)
-        status = warn_of_padding(call, &err);
+        status = srv_attention_warn_padding(call, &err);
     if (status)
         return srv_problem_error(call->req, &err);
     const attn_attention_dims *d = &call->body.operation.dims;

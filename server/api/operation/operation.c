@@ -292,6 +292,23 @@ attn_pages srv_operation_pages(const srv_operation *o) {
         .table = o->block_table, .lengths = o->mask.key_lengths, .layout = o->block_layout};
 }
 
+/* Makes an error of a cache or of blocks name the entry of a ragged batch: its only batch entry is
+ * number 0 in the library. */
+static void name_entry(const srv_operation *o, attn_error *err) {
+    static const char *const fields[] = {"past_key", "past_value", "block_table", "key_lengths"};
+    const char *rest;
+    char where[sizeof err->where];
+    for (size_t i = 0; o->is_entry && i < sizeof fields / sizeof *fields; i++) {
+        const size_t n = strlen(fields[i]);
+        if (strncmp(err->where, fields[i], n) || !strchr("/", err->where[n]))
+            continue;
+        rest = err->where[n] ? strchr(err->where + n + 1, '/') : NULL;
+        snprintf(where, sizeof where, "%s/%zu%.64s", fields[i], o->entry, rest ? rest : "");
+        memcpy(err->where, where, sizeof where);
+        return;
+    }
+}
+
 /* Sets o->shaped to the inputs, with the shapes that they have after projections and with gathered
  * keys. Chooses the kernel table `ref` for a small operation, and sets o->dims. Computes no
  * element. false: a problem is set. */
@@ -313,8 +330,10 @@ static bool read_shapes(srv_operation *o, srv_request *req) {
         o->in.kernel = o->shaped->kernel = attn_isa_name(ATTN_ISA_REF);
         status = attn_attention_shape(o->shaped, &o->dims, &err);
     }
-    if (status)
+    if (status) {
         srv_operation_where(o, &err);
+        name_entry(o, &err);
+    }
     return !status || srv_problem_error(req, &err);
 }
 
@@ -325,7 +344,7 @@ bool srv_operation_is_packed(const srv_operation *o) {
 bool srv_operation_is_ragged(const srv_operation *o) {
     return o->query_entries.count || o->key_entries.count || o->value_entries.count ||
            o->grad_output_entries.count || o->grad_logsumexp_entries.count ||
-           srv_operation_is_packed(o);
+           o->past_key_entries.count || o->past_value_entries.count || srv_operation_is_packed(o);
 }
 
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope) {

@@ -25,6 +25,9 @@ typedef struct srv_operation {
     srv_entries query_entries, key_entries, value_entries;
     srv_entries grad_output_entries, grad_logsumexp_entries;                /* likewise */
     srv_entries bias_entries, query_position_entries, key_position_entries; /* likewise */
+    srv_entries past_key_entries, past_value_entries;                       /* likewise */
+    bool is_entry; /* the operation of entry number `entry` of a ragged batch */
+    size_t entry;
     attn_tensor query_lengths, cu_seqlens;
     attn_tensor block_table; /* rank 0: key and value are not pools of blocks */
     attn_block_layout block_layout;
@@ -211,11 +214,12 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       .max = DBL_MAX),                                                             \
         SRV_INPUT_ROW(T, at, past_key, SRV_TENSOR,                                                 \
                       "Cached keys [.., Hkv, P, E], in every layout. They precede key, and S "     \
-                      "counts them in masks and weights. rotary does not rotate them.",            \
-                      .accepts = SRV_T_REAL | SRV_T_LATE),                                         \
+                      "counts them in masks and weights. rotary does not rotate them. Caches of "  \
+                      "batch entries that differ in P make a ragged batch.",                       \
+                      SRV_OPERAND(T, at, past_key_entries)),                                       \
         SRV_INPUT_ROW(T, at, past_value, SRV_TENSOR,                                               \
                       "Cached values [.., Hkv, P, Ev], in every layout. They precede value.",      \
-                      .accepts = SRV_T_REAL | SRV_T_LATE),                                         \
+                      SRV_OPERAND(T, at, past_value_entries)),                                     \
         SRV_NAMED_ROW(T, "block_table", at.block_table, SRV_TENSOR,                                \
                       "[B, max_blocks]: the blocks with the keys of each batch entry, in their "   \
                       "order, in a page cache. key and value are its pools [num_blocks, "          \
