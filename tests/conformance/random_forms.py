@@ -7,6 +7,7 @@ import numpy as np
 from oracle import forms, tensors
 from oracle.forms import FORMS, SCORE_KINDS
 from oracle.normalizers import KINDS, POINTWISE
+from oracle.ragged import is_ragged
 from random_requests import Draw
 
 DOT = ("scaled_dot", "dot")
@@ -435,4 +436,25 @@ def ragged(seed):
         body |= chosen if r.random() < 0.3 else {}
     if body.get("normalizer"):
         body.pop("sinks", None)
+    if count == 1 or is_ragged(body):
+        body |= items_of(np.random.default_rng(seed + 3 * 10**6), queries, queries if own else keys, heads * group, form != "lists")
+    return body
+
+
+def items_of(r, queries, keys, heads, packs):
+    """Masks, biases, positions and numbers of keys that each entry has of its own; numbers of keys may be packed."""
+    lead = [(), (heads,)][int(r.integers(2))]
+    cells = {"attn_mask": [r.random((*lead, L, S)) < 0.7 for L, S in zip(queries, keys)],
+             "attn_bias": [np.float32(r.standard_normal((*lead, L, S))) for L, S in zip(queries, keys)],
+             "top_k_indices": [r.integers(-1, S, (L, 3)) for L, S in zip(queries, keys)] if queries.all() else None}
+    rows = {"document_ids": ([r.integers(0, 3, S) for S in keys], {}), "token_ids": ([r.integers(0, 4, S) for S in keys], {"pad_id": 1}),
+            "key_padding_mask": ([r.random(S) < 0.8 for S in keys], {"key_padding_semantics": "keep"}),
+            "parents": ([np.array([r.integers(-1, j) for j in range(S)], int) for S in keys], {}),
+            "key_positions": ([r.integers(0, 50, S) for S in keys], {"position": "alibi"}),
+            "query_positions": ([r.integers(0, 50, L) for L in queries], {"position": "alibi"})}
+    body = {name: [x.tolist() for x in items] for name, items in cells.items() if items and r.random() < 0.25}
+    for name, (items, more) in rows.items():
+        if r.random() < 0.2 and not ({"token_ids", "key_padding_mask"} & {name} and {"token_ids", "key_padding_mask"} & set(body)):
+            flat = packs and r.random() < 0.5
+            body |= more | {name: np.concatenate(items).tolist() if flat else [x.tolist() for x in items]}
     return body

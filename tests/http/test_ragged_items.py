@@ -139,3 +139,10 @@ def test_items_of_one_shape_of_operands(daemon):
     """Lists that differ in shape need a ragged batch."""
     refused(daemon, {"query": [[[1, 2]], [[3, 4]]], "document_ids": [[1], [1, 2]]}, "shape_mismatch", "/document_ids", "one shape for all")
     refused(daemon, LISTS | {"document_ids": [1] * 339}, "shape_mismatch", "/document_ids", "a list for each")
+
+
+def test_masks_of_heads_without_queries_and_keys(daemon):
+    """JSON says of no cells for two heads that there are two heads, and neither how many rows nor how long they are."""
+    operands = [[[[1, 0]], [[0, 1]]], [[], []]]
+    body = {"query": operands, "attn_mask": [[[[True]], [[True]]], [[], []]], "return": ["output", "weights"]}
+    assert ask(daemon, body)["output"] == operands

@@ -4,6 +4,10 @@ import numpy as np
 from . import tensors
 
 OPERANDS = ("query", "key", "value")
+OF_CELLS = ("attn_mask", "attn_bias", "top_k_indices")
+OF_KEYS = ("key_positions", "key_padding_mask", "token_ids", "document_ids", "parents")
+ITEMS = (*OF_CELLS, *OF_KEYS, "query_positions")  # fields with an item for each entry
+KINDS = {"attn_mask": "bool", "key_padding_mask": "bool", "attn_bias": "float32"}
 
 
 def is_packed(request):
@@ -34,9 +38,36 @@ def entry(items, b):
     return tensors.write(np.zeros((1, *lead, 0, width)), "float32")
 
 
+def lengths_of(request):
+    """The numbers of queries and of keys of each entry."""
+    if is_packed(request):
+        return [np.diff(x) for x in bounds_of(request)]
+    return [np.array([np.shape(x)[-2] if np.size(x) else 0 for x in request.get(n, request["query"])]) for n in ("query", "key")]
+
+
+def item(request, name, b):
+    """The item of entry b of a field, with a batch axis; of no rows, in the shape that JSON cannot say."""
+    queries, keys = lengths_of(request)
+    x, lengths = request[name], queries if name == "query_positions" else keys
+    if name not in OF_CELLS and np.ndim(x[0]) == 0:
+        first = lengths[:b].sum()
+        found = np.array(x[first:first + lengths[b]])
+    else:
+        found = np.array(x[b])
+    if not found.size:
+        found = found.reshape((queries[b], keys[b]) if name in OF_CELLS else (0,))
+    return tensors.write(found[None], KINDS.get(name, "int64"))
+
+
 def entries(request):
     """The requests of the entries, in order."""
-    common = {n: x for n, x in request.items() if n not in (*OPERANDS, "query_lengths", "cu_seqlens")}
+    items = [n for n in ITEMS if n in request]
+    return [entry | {n: item(request, n, b) for n in items} for b, entry in enumerate(operands(request))]
+
+
+def operands(request):
+    """The requests of the entries without their items."""
+    common = {n: x for n, x in request.items() if n not in (*OPERANDS, *ITEMS, "query_lengths", "cu_seqlens")}
     given = [n for n in OPERANDS if n in request]
     if not is_packed(request):
         return [common | {n: entry(request[n], b) for n in given} for b in range(len(request["query"]))]

@@ -136,7 +136,8 @@ static void complete_item(size_t which, attn_tensor *t, size_t L, size_t S,
         dims[t->rank] = like->dims[like->rank - 1];
         *t = attn_tensor_dense(t->data, t->dtype, t->rank + 1, dims);
     }
-    if (fields[which].kind != OF_CELLS || L || !S || !t->rank || t->rank > 2 ||
+    const bool whole = t->rank == 2 && !t->dims[0]; /* [0, 0], from a tensor of all entries */
+    if (fields[which].kind != OF_CELLS || L || !t->rank || t->rank > 2 || whole ||
         t->dims[t->rank - 1])
         return;
     memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
