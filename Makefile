@@ -111,7 +111,7 @@ $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(f
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
 .PHONY: all help run models site-deps web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-models check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-blocks bench-gemm bench-jobs bench-models bench-numbers bench-pretrained bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference site walk size layers format format-check install uninstall deb clean
+        bench-accuracy bench-blocks bench-gemm bench-jobs bench-models bench-numbers bench-pretrained bench-ragged bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference site walk size layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node 18 was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
@@ -192,6 +192,9 @@ sweep-numbers: $(BUILD)/tests/bench/sweep_numbers ## every float32 to text and b
 
 bench-jobs: all ## requests at 50 a second beside two training jobs: how much their p99 grows
 	@tests/run bench-jobs
+
+bench-ragged: all ## 64 sequences of very different length: a ragged request beside a padded batch and beside 64 requests
+	@tests/run bench-ragged
 
 bench-models: all ## passes and training steps of a sequence-to-sequence model beside PyTorch; AGAINST=folder: beside another build
 	@AGAINST='$(AGAINST)' tests/run bench-models
