@@ -175,9 +175,9 @@ typedef struct attn_head_words {
 } attn_head_words;
 
 /* Reads the sentences of all relations. Errors, with err->where = "1/sentences/4/from": ATTN_EVALUE
- * (a word does not occur in the sentence; both are the same occurrence, or share a token; `to` is the
- * first token; in a model without an encoder `to` stands behind `from`, which it cannot see), and those of
- * attn_head_texts at "1/sentences/4/text". */
+ * (a word does not occur in the sentence; both are the same occurrence, or share a token; `to` is
+ * the first token; in a model without an encoder `to` stands behind `from`, which it cannot see),
+ * and those of attn_head_texts at "1/sentences/4/text". */
 attn_status attn_head_sentences(const attn_head_subject *subject,
                                 const attn_head_relation *relations, size_t count,
                                 attn_arena *arena, attn_head_words *out, attn_error *err);

@@ -183,8 +183,9 @@ size_t attn_run_site_entries(const attn_run *run, size_t index);
 /* Returns the bytes of the keys and values that the sites of the run gather from blocks when they
  * are opened; at most the limit of the arena. */
 size_t attn_run_gathered(const attn_run *run);
-/* Opens site `index`: gathers its keys and values if they lie in blocks (attn/pages.h), compiles its
- * masks, and transforms its queries and keys if the score form needs this. A site is opened once; later calls return the same one. It lives as long as the run.
+/* Opens site `index`: gathers its keys and values if they lie in blocks (attn/pages.h), compiles
+ * its masks, and transforms its queries and keys if the score form needs this. A site is opened
+ * once; later calls return the same one. It lives as long as the run.
  * Errors: those of attn_attention_new. */
 attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
                                attn_error *err);
@@ -231,7 +232,8 @@ const uint8_t *attn_run_key_special(const attn_run_site *site, size_t batch);
 size_t attn_run_label_entries(const attn_run_site *site);
 /* Returns the site's mask in words, as the image has it. */
 const char *attn_run_words(const attn_run_site *site);
-/* Returns how many blocks hold the keys, in words (attn_pages_words); NULL: they lie in one piece. */
+/* Returns how many blocks hold the keys, in words (attn_pages_words); NULL: the keys are not in
+ * blocks. */
 const char *attn_run_blocks_words(const attn_run_site *site);
 /* Returns the metadata text of a key; NULL: the run has no such key. */
 const char *attn_run_metadata(const attn_run *run, const char *key);

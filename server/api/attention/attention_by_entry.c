@@ -1,5 +1,6 @@
 /* Fields of a ragged batch besides the operands: caches, masks, biases, positions and numbers of
- * keys. Each entry has an item of its own, without the batch axis. The items are sent in one of two forms:
+ * keys. Each entry has an item of its own, without the batch axis. The items are sent in one of
+ * two forms:
  *
  *   lists    a list of items, each with a shape of its own, or a tensor whose first axis counts
  *            the entries
@@ -125,24 +126,24 @@ static bool refuse_item(const srv_attention_call *call, size_t which, size_t b, 
                        attn_shape_text(found->dims, found->rank, have, sizeof have));
 }
 
+static void add_last_axis(attn_tensor *t, size_t size) {
+    size_t dims[ATTN_MAX_RANK];
+    memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
+    dims[t->rank] = size;
+    *t = attn_tensor_dense(t->data, t->dtype, t->rank + 1, dims);
+}
+
 /* Adds the last axis to an item without rows, because JSON cannot express the length of the rows of
  * an empty tensor. `like` is the key or the value of the entry. */
 static void complete_item(size_t which, attn_tensor *t, size_t L, size_t S,
                           const attn_tensor *like) {
-    size_t dims[ATTN_MAX_RANK];
     if (fields[which].kind == OF_CACHE && t->rank && !t->dims[t->rank - 1] &&
-        t->rank < like->rank - 1) {
-        memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
-        dims[t->rank] = like->dims[like->rank - 1];
-        *t = attn_tensor_dense(t->data, t->dtype, t->rank + 1, dims);
-    }
+        t->rank < like->rank - 1)
+        add_last_axis(t, like->dims[like->rank - 1]);
     const bool whole = t->rank == 2 && !t->dims[0]; /* [0, 0], from a tensor of all entries */
-    if (fields[which].kind != OF_CELLS || L || !t->rank || t->rank > 2 || whole ||
-        t->dims[t->rank - 1])
-        return;
-    memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
-    dims[t->rank] = S;
-    *t = attn_tensor_dense(t->data, t->dtype, t->rank + 1, dims);
+    if (fields[which].kind == OF_CELLS && !L && t->rank && t->rank <= 2 && !whole &&
+        !t->dims[t->rank - 1])
+        add_last_axis(t, S);
 }
 
 /* Checks the shape of the item of entry b, which has L queries, S keys and weights with `rank`
