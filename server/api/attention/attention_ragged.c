@@ -381,21 +381,24 @@ static attn_tensor entry_of(const ragged *r, size_t which, size_t b) {
 
 /* --- the steps --- */
 
-/* Returns the number of rows in front of entry b among the queries, or among the keys, those of
- * caches included. In self-attention the rows of the queries are also those of the keys. */
-static size_t first_row(const ragged *r, size_t which, size_t b) {
+/* Returns the number of rows of entry b among the queries, or among the keys, those of caches
+ * included. In self-attention the rows of the queries are also those of the keys. */
+static size_t rows_of(const ragged *r, size_t which, size_t b) {
     const operand *o =
         &r->all[r->all[which].packed || r->all[which].list ? which : SRV_OPERAND_QUERY];
-    size_t rows = 0;
-    for (size_t i = 0; i < b && srv_operand_is_of_keys(which); i++)
-        rows += srv_by_entry_kept(&r->call->body.operation, i);
+    const size_t kept =
+        srv_operand_is_of_keys(which) ? srv_by_entry_kept(&r->call->body.operation, b) : 0;
     if (is_pool(r, which))
-        return rows;
+        return kept;
     if (o->packed)
-        return rows + o->starts[b];
-    for (size_t i = 0; i < b; i++)
-        rows += o->list->items[i].dims[row_axis(r, which, &o->list->items[i])];
-    return rows;
+        return kept + o->starts[b + 1] - o->starts[b];
+    return kept + o->list->items[b].dims[row_axis(r, which, &o->list->items[b])];
+}
+
+/* Adds the rows of queries and of keys of entry b to `rows`. */
+static void add_rows(const ragged *r, size_t b, size_t rows[2]) {
+    rows[0] += rows_of(r, SRV_OPERAND_QUERY, b);
+    rows[1] += rows_of(r, SRV_OPERAND_KEY, b);
 }
 
 /* Checks that each entry has labels of its own, or that all entries share one set of labels. */
@@ -419,7 +422,8 @@ static bool check_labels(const ragged *r) {
     return true;
 }
 
-static bool prepare_entry(const ragged *r, size_t b) {
+/* `first` are the rows of queries and keys in front of entry b, and `all` those of all entries. */
+static bool prepare_entry(const ragged *r, size_t b, const size_t first[2], const size_t all[2]) {
     srv_attention_call *entry = &r->call->entries[b];
     srv_operation *o = &entry->body.operation;
     *entry = *r->call;
@@ -430,9 +434,6 @@ static bool prepare_entry(const ragged *r, size_t b) {
     for (size_t i = 0; i < SRV_OPERANDS; i++)
         if (r->all[i].packed || r->all[i].list)
             *srv_operand_at(o, i) = entry_of(r, i, b);
-    const size_t first[2] = {first_row(r, SRV_OPERAND_QUERY, b), first_row(r, SRV_OPERAND_KEY, b)};
-    const size_t all[2] = {first_row(r, SRV_OPERAND_QUERY, r->count),
-                           first_row(r, SRV_OPERAND_KEY, r->count)};
     if (!srv_by_entry_place(r->call, b, first, all, r->count, o))
         return false;
     if (entry->body.labels.count && !entry->body.labels.single) {
@@ -471,9 +472,14 @@ bool srv_ragged_prepare(srv_attention_call *call) {
     if (!entries)
         return srv_problem_memory(call->req, NULL, "no memory is left for the entries");
     call->entries = entries;
+    size_t first[2] = {0}, all[2] = {0};
     for (size_t b = 0; b < r.count; b++)
-        if (!prepare_entry(&r, b))
+        add_rows(&r, b, all);
+    for (size_t b = 0; b < r.count; b++) {
+        if (!prepare_entry(&r, b, first, all))
             return false;
+        add_rows(&r, b, first);
+    }
     call->entry_count = r.count;
     call->heatmap = entries->heatmap;
     call->analyses = entries->analyses;
