@@ -159,7 +159,10 @@ static void put_item(flow *f, swatch kind, const char *text) {
     const attn_draw_palette *p = attn_draw_palette_of(f->plan->page.options->theme);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted};
     const double lead = kind == NO_SWATCH ? 0 : SWATCH + 6;
-    const double width = lead + attn_svg_width(text, face.size, false);
+    const char *cut =
+        attn_svg_label(f->plan->page.arena, text, face.size, f->width - 2 * ATTN_PAD - lead);
+    const char *label = cut ? cut : text;
+    const double width = lead + attn_svg_width(label, face.size, false);
     if (f->any && f->x + width > f->width - ATTN_PAD) {
         f->x = ATTN_PAD;
         f->y += ROW;
@@ -167,7 +170,7 @@ static void put_item(flow *f, swatch kind, const char *text) {
     if (f->s && kind != NO_SWATCH)
         put_swatch(f, kind);
     if (f->s)
-        attn_svg_text(f->s, f->x + lead, f->y, &face, text);
+        attn_svg_text(f->s, f->x + lead, f->y, &face, label);
     f->x += width + 20;
     f->any = true;
 }

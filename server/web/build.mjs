@@ -37,6 +37,22 @@ function colourTables() {
   return tables;
 }
 
+// Style sheets that a module takes as a text are as small as those that are files.
+const styles = {
+  name: 'styles',
+  setup(build) {
+    build.onLoad({ filter: /\.css$/ }, async ({ path: file, with: { type } }) => {
+      if (type !== 'text' && build.initialOptions.loader?.['.css'] !== 'text') return undefined;
+      const { code } = await esbuild.transform(fs.readFileSync(file, 'utf8'), {
+        loader: 'css',
+        minify: true,
+        target: common.target,
+      });
+      return { contents: code.trim(), loader: 'text', watchFiles: [file] };
+    });
+  },
+};
+
 export const common = {
   absWorkingDir: here,
   bundle: true,
@@ -46,8 +62,10 @@ export const common = {
   jsxImportSource: 'preact',
   minify: true,
   legalComments: 'none',
+  charset: 'utf8',
   define: { COLOUR_TABLES: JSON.stringify(colourTables()) },
   logLevel: 'warning',
+  plugins: [styles],
 };
 
 export const page = {

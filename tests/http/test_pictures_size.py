@@ -175,6 +175,12 @@ def test_values_keep_within_the_size(daemon):
     assert len(Picture(drawn(daemon, body, HEATMAPS), (20, 20), sized=True).panels[0].values) == 400
 
 
+def test_the_legend_of_a_narrow_picture_is_cut_and_not_lost(daemon):
+    page = Picture(drawn(daemon, {"masks": [{"kind": "causal"}], "shape": [3, 3], "figure": {"width": 160, "colorbar": False, "annotate": "none"}}, MASKS),
+                   (3, 3), sized=True)
+    assert page.width == 160 and any(t.startswith("✗ hidden") and t.endswith("…") for t in page.says()) and not page.outside()
+
+
 def test_sizes_are_the_pixels_of_a_png(daemon):
     body = {"weights": [[0.1, 0.9]], "figure": {"width": 400, "height": 300, "scale": 1}}
     png = drawn(daemon, body, HEATMAPS, PNG)

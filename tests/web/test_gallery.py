@@ -48,10 +48,10 @@ def test_cards_stand_below_their_subjects(daemon, page):
 
 
 def test_a_picture_says_which_request_it_is_of(daemon, page):
-    card = ready(page, "Why scores are divided by the square root of the width")
-    one = daemon.get("/v1/examples/scaling").json()["cases"]
+    card = ready(page, "Causal attention")
+    one = daemon.get("/v1/examples/causal").json()["cases"]
     said = card.locator(".gallery-case").inner_text()
-    assert said.startswith(one[0]["title"]) and said.endswith(f"1 of {len(one)} requests")
+    assert said.startswith(one[0]["title"]) and said.endswith(f"1 of {len(one)} requests"), "its first cases look alike"
     card = ready(page, "One vector for a sentence, or a look at every word")
     assert "not measured" in card.locator(".gallery-case").inner_text()
 
@@ -96,7 +96,7 @@ def test_every_card_gets_a_picture_or_numbers_and_nothing_jumps(daemon, page):
     assert page.eval_on_selector_all(".gallery-card", "list => list.map((c) => c.offsetHeight)") == heights
     assert page.locator(".gallery-picture .bad").count() == 0
     numbers = page.eval_on_selector_all(".gallery-card:has(table) h4", "list => list.map((x) => x.textContent)")
-    drawn = page.locator(".gallery-picture canvas[role=img]").count()
+    drawn = page.locator(".gallery-picture:has(canvas[role=img])").count()
     assert drawn == len(titles) - len(numbers)
     refused_or_dry = [e["title"] for e in daemon.get("/v1/examples").json()["examples"]
                       if e["id"] == "ragged-batch" or all(c["request"].get("dry_run") or c.get("status", 200) >= 400 for c in daemon.get(e["href"]).json()["cases"])]
@@ -215,8 +215,127 @@ def test_pictures_are_whole_and_wide_ones_have_a_larger_one(page):
     page.wait_for_selector("dialog canvas")
     assert page.locator("dialog canvas").evaluate("c => c.getBoundingClientRect().width") == whole
     page.keyboard.press("Escape")
-    small = ready(page, "Attention as retrieval")
+    small = ready(page, "Why scores are divided by the square root of the width")
     assert small.locator("canvas").evaluate("c => c.getBoundingClientRect().width === c.width") and small.get_by_role("button", name="larger").count() == 0
+
+
+def test_cases_that_look_different_stand_beside_each_other(daemon, page):
+    """As small pictures with captions and one range of colours; each opens its own case."""
+    cases = daemon.get("/v1/examples/word-order").json()["cases"]
+    found = ready(page, "Without positions, order means nothing")
+    found.locator("figure").nth(2).wait_for()
+    assert found.locator("figcaption").all_inner_texts() == [c["title"] for c in cases[:3]]
+    assert found.locator(".gallery-case").inner_text().strip() == f"3 of {len(cases)} requests"
+    pictures = [daemon.post("/v1/attention", {**c["request"], "figure": {
+        "title": "", "x_label": "", "y_label": "", "colorbar": False, "width": 160, "vmax": 1, "theme": "light", "scale": 1}},
+        headers={"Accept": "image/png"}).content for c in cases[:3]]
+    for i, picture in enumerate(pictures):
+        same = page.evaluate("""async ([i, bytes]) => {
+          const bitmap = await createImageBitmap(new Blob([new Uint8Array(bytes)])), canvas = document.createElement('canvas');
+          [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
+          canvas.getContext('2d').drawImage(bitmap, 0, 0);
+          const card = [...document.querySelectorAll('.gallery-card')].find((c) => c.querySelector('h4').textContent.startsWith('Without positions'));
+          return card.querySelectorAll('canvas')[i].toDataURL() === canvas.toDataURL();
+        }""", [i, list(picture)])
+        assert same, f"small picture {i} is not that of the service"
+    found.locator("figcaption button").nth(1).click()
+    until(page, "location.hash.includes('e=word-order.1')")
+    assert daemon.get(f"/v1/runs/{run_of(page)}/weights?head=0").json()["weights"][0][0] == pytest.approx(0.8437947345, abs=1e-6)
+
+
+def test_two_small_pictures_fit_a_phone(daemon, open_page):
+    page = open_page("#1/gallery", size=(390, 844))
+    found = ready(page, "Without positions, order means nothing")
+    found.locator("figure").first.wait_for()
+    assert found.locator("figure").count() == 2
+    edges = found.evaluate("card => [card.getBoundingClientRect().right, ...[...card.querySelectorAll('canvas, figcaption')].map((c) => c.getBoundingClientRect().right)]")
+    assert max(edges[1:]) <= edges[0]
+
+
+# --- an example that is opened keeps its title, its text and its other cases ---
+
+def opened(page, title):
+    """What stands above the view that shows a case."""
+    ready(page, title).locator("h4 button").click()
+    page.wait_for_selector(".gallery-opened h2")
+    return page.locator(".gallery-opened")
+
+
+def test_an_opened_example_keeps_title_text_and_cases(daemon, page):
+    example = daemon.get("/v1/examples/word-order").json()
+    above = opened(page, example["title"])
+    assert above.locator("h2").inner_text() == example["title"]
+    assert above.locator("p").first.inner_text() == example["what"]
+    choice = above.get_by_label("case of the example")
+    assert [t.split(": ", 1)[1] for t in choice.locator("option").all_inner_texts()] == [c["title"] for c in example["cases"]]
+    assert above.get_by_label("previous case").is_disabled()
+    first = run_of(page)
+    above.get_by_label("next case").click()  # one click to the next case
+    until(page, f"location.hash.includes('e=word-order.1') && !location.hash.includes('{first}')")
+    want = example["cases"][1]["response"]["weights"]
+    assert daemon.get(f"/v1/runs/{run_of(page)}/weights?head=0").json()["weights"][0] == pytest.approx(want[0], abs=1e-6)
+    assert choice.input_value() == "1"
+    choice.select_option("7")
+    until(page, "location.hash.includes('e=word-order.7')")
+    assert above.get_by_label("next case").is_disabled()
+    page.get_by_label("undo").click()
+    until(page, "document.querySelector('[aria-label=\"case of the example\"]').value === '1'")
+
+
+def test_the_case_stays_in_the_view_in_which_one_looks(page):
+    above = opened(page, "Without positions, order means nothing")
+    page.get_by_role("button", name="Stages").click()
+    page.wait_for_selector(".stages, .stages-table, main table")
+    above.get_by_label("next case").click()
+    until(page, "location.hash.startsWith('#1/stages') && location.hash.includes('e=word-order.1')")
+
+
+def test_a_permalink_opens_the_example_with_its_text(daemon, open_page, page):
+    opened(page, "Causal attention")
+    until(page, "location.hash.includes('e=causal.0') && location.hash.includes('i=')")
+    second = open_page(page.evaluate("location.hash"))
+    second.wait_for_selector(".gallery-opened h2:text-is('Causal attention')")
+    gone = page.evaluate("location.hash").replace(run_of(page), "0" * 32)
+    third = open_page(gone, allow=("404", "410"))  # a run that is no more is made again
+    third.wait_for_selector(".gallery-opened h2:text-is('Causal attention')")
+    until(third, f"!location.hash.includes('{'0' * 32}')")
+    assert "e=causal.0" in third.evaluate("location.hash")
+
+
+def test_another_run_is_no_case_of_the_example(page):
+    opened(page, "Causal attention")
+    page.fill("#sentence", "The cat sat on the mat.")
+    until(page, "document.querySelector('.gallery-opened') === null")
+    until(page, "!location.hash.includes('e=causal')")
+
+
+def test_an_example_opened_beside_the_first_view_has_its_text_too(daemon, open_page):
+    page = open_page()
+    page.locator(".gallery-title:text-is('Causal attention')").click()
+    page.wait_for_selector(".gallery-opened h2:text-is('Causal attention')")
+    page.locator(".gallery-opened").get_by_role("button", name="All examples").click()
+    page.wait_for_selector(".gallery-cards")
+    assert page.locator(".gallery-opened").count() == 0
+
+
+def test_cases_that_are_no_run_open_at_large_with_title_and_cases(daemon, page):
+    example = daemon.get("/v1/examples/padding-mask").json()
+    ready(page, example["title"]).locator("h4 button").click()
+    page.wait_for_selector("dialog h2")
+    assert page.inner_text("dialog h2") == example["title"]
+    assert example["what"] in page.inner_text("dialog")
+    for case in example["cases"][:2]:
+        until(page, f"JSON.stringify(JSON.parse(document.querySelector('dialog pre[aria-label=request]').textContent)) === JSON.stringify({json.dumps(case['request'])})")
+        page.locator("dialog").get_by_label("next case").click()
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_an_opened_example_fits_a_phone(open_page, width):
+    page = open_page("#1/gallery", size=(width, 844))
+    above = opened(page, "Without positions, order means nothing")
+    assert page.evaluate("(() => { const m = document.querySelector('main'); return m.scrollWidth - m.clientWidth; })()") <= 0
+    box, view = above.bounding_box(), page.locator("main > .gallery-opened + *").bounding_box()
+    assert above.evaluate("x => x.scrollHeight - x.clientHeight") <= 1 and view["y"] >= box["y"] + box["height"] - 1
 
 
 def test_the_larger_picture_of_a_run_leads_to_it(page):

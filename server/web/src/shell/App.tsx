@@ -37,6 +37,7 @@ function need(entry: Entry): View | undefined {
 }
 
 const Lesson = later('the lesson', () => import('./lessons/Rail'));
+const Opened = later('the example', () => import('../views/gallery/beside'));
 const Share = later('the dialog', () => import('./Share'));
 
 // A refusal in one view is not shown in the next view, which shows the run from before.
@@ -84,6 +85,7 @@ function Main({ entry }: { entry: Entry }) {
   return (
     <>
       {trouble.value && <Trouble />}
+      {look.value.example && (entry.needs === 'run' || entry.id === 'data') && <Opened />}
       {view ? (
         <Guard key={entry.id} name={entry.title} of={view.Component} />
       ) : (

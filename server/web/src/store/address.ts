@@ -1,5 +1,5 @@
 // The permalink: all of `look` in the fragment of the address, which browsers never send.
-//   #1/matrix?r=RUN&s=1&h=3&q=12&k=3&pin=12.40&v=0,0,1&p=mean&t=log&c=viridis&g=0,0.5&w=hide:3&i=DATA&m=DATA
+//   #1/matrix?r=RUN&s=1&h=3&q=12&k=3&pin=12.40&v=0,0,1&p=mean&t=log&c=viridis&g=0,0.5&w=hide:3&e=causal.2&i=DATA&m=DATA
 // Only what differs from the start is written. `i` is the request that made the run and `m` the numbers
 // of By hand, as JSON, deflate-raw, base64url; what has more than 8 KB is not written: a request can be
 // saved as a file.
@@ -72,6 +72,7 @@ export function write(at: Look, source: string, hand: string): string {
   if (at.colours !== start.colours) put('c', at.colours);
   if (at.range) put('g', at.range.join(','));
   if (at.against) put('w', at.against);
+  if (at.example) put('e', at.example);
   if (source) put('i', source);
   if (hand) put('m', hand);
   return `#1/${at.view}${fields.length ? '?' : ''}${fields.join('&')}`;
@@ -119,6 +120,7 @@ export async function read(fragment: string): Promise<Look | null> {
     source: sourceIn(await recordIn(fields.get('i'))),
     hand: await recordIn(fields.get('m')),
     against: /^[a-z]+(:[\d.]*)?$/.exec(fields.get('w') ?? '')?.[0] ?? '',
+    example: /^[a-z0-9-]+\.\d{1,3}$/.exec(fields.get('e') ?? '')?.[0] ?? '',
   };
 }
 

@@ -78,6 +78,7 @@ function show<T>(made: Run, source: Source, patch: Making<T>): void {
         port: null,
         batch: 0,
         range: null,
+        example: '',
         ...(same ? {} : first(made)),
         ...(patch.view ? { view: patch.view } : {}),
         ...patch.at,
@@ -171,9 +172,9 @@ export function keepRun(): void {
         working.value = false;
         if (!(error instanceof Problem)) throw error;
         if (error.isGone && source) {
-          const { site: s, head: h, q, k, pins, port, batch, range, view } = look.value;
+          const { site: s, head: h, q, k, pins, port, batch, range, view, example } = look.value;
           void make(source).then((made) => {
-            if (made) change({ site: s, head: h, q, k, pins, port, batch, range, view }, false);
+            if (made) change({ site: s, head: h, q, k, pins, port, batch, range, view, example }, false);
           });
         } else {
           trouble.value = error;

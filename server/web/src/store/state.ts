@@ -32,6 +32,7 @@ export interface Look {
   source: Source | null; // what made the run; null: it was imported or opened by its address
   hand: Record<string, unknown> | null; // the numbers of By hand; null: its first example
   against: string; // what Compare compares with, as views/compare/changes.ts reads it; '': its first choice
+  example: string; // the example of the gallery that made the run, and the number of its case; '': none
 }
 
 export const start: Look = {
@@ -51,6 +52,7 @@ export const start: Look = {
   source: null,
   hand: null,
   against: '',
+  example: '',
 };
 
 export const look = signal<Look>(start);

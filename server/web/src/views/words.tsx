@@ -348,7 +348,7 @@ function Beside() {
     let here = true;
     whenIdle(() => {
       if (here)
-        import('./gallery/Shelf').then(
+        import('./gallery/beside').then(
           (found) => {
             if (here) setShelf(() => found.Shelf);
           },

@@ -4,6 +4,7 @@ import { useRef } from 'preact/hooks';
 import { Canvas, fitOf } from './Canvas';
 import { casesOf, isRefused, isRun, numbersOf, type Case, type Entry, type Example } from './examples';
 import { useExample } from './useExample';
+import { What } from './What';
 
 const ROWS = 7; // of a table of numbers
 
@@ -24,7 +25,8 @@ export function Numbers({ of, most = ROWS }: { of: Example; most?: number }) {
 }
 
 const FULL = 0.95; // of the size of a picture, below which a larger one is offered
-const ROOM = { height: 212, across: 20 }; // of a picture in a card, and the padding beside it
+// Of a picture in a card: its height with a caption, the padding beside it, the least width of one of three.
+const ROOM = { height: 212, caption: 46, across: 20, least: 130 };
 
 const doing = (of: Case): string =>
   isRefused(of)
@@ -39,36 +41,67 @@ interface Props {
   entry: Entry;
   tag: string;
   choose: (tag: string) => void;
-  open: (of: Example, one: Case) => void; // shows the run, or what is no run
-  edit: (one: Case) => void;
-  larger: (of: Example, one: Case) => void;
+  open: (of: Example, at: number) => void; // shows the run of a case, or what is no run
+  edit: (of: Example, at: number) => void;
+  larger: (of: Example, at: number) => void;
 }
 
 export function Card({ entry, tag, choose, open, edit, larger }: Props) {
   const card = useRef<HTMLElement>(null);
-  const { of, picture, first, isComplete, fault, width: whole } = useExample(entry, card);
+  const { of, pictures, first, isComplete, fault, width: whole } = useExample(entry, card);
   const width = Math.max(0, whole - ROOM.across);
   const cases = of ? casesOf(of) : [];
+  const one = cases[first];
+  const [picture] = pictures;
+  const isSmall = pictures.length > 1;
+  const seen = pictures.slice(0, width < 3 * ROOM.least ? 2 : 3);
   // The pointer may take the picture, too; keys have the title.
   const openFirst = (): void => {
-    if (of && first) open(of, first);
+    if (of) open(of, first);
   };
   const size = picture ? fitOf(picture, { width, height: ROOM.height }) : 1;
+  const name = `picture of ${entry.title}`;
   const inside: ComponentChild = fault ? (
     <p class="bad">{fault}</p>
+  ) : of && isSmall ? (
+    seen.map((each, i) => (
+      <figure key={i}>
+        <Canvas
+          picture={each}
+          size={fitOf(each, { width: width / seen.length, height: ROOM.height - ROOM.caption })}
+          name={`${name}: ${each.of.title}`}
+        />
+        <figcaption>
+          <button type="button" title={each.of.title} onClick={() => open(of, cases.indexOf(each.of))}>
+            {each.of.title}
+          </button>
+        </figcaption>
+      </figure>
+    ))
   ) : picture ? (
-    width > 0 && <Canvas picture={picture} size={size} name={`picture of ${entry.title}`} />
+    width > 0 && <Canvas picture={picture} size={size} name={name} />
   ) : (
     isComplete && of && <Numbers of={of} />
   );
   return (
     <article ref={card} class="gallery-card">
-      <div class="gallery-picture" aria-busy={!isComplete} onClick={openFirst}>
+      <div
+        class="gallery-picture"
+        aria-busy={!isComplete}
+        onClick={(e) => {
+          if (!(e.target as Element).closest('button')) openFirst();
+        }}
+      >
         {inside}
       </div>
       <p class="gallery-case">
-        <b title={picture?.of.title}>{picture?.of.title}</b>
-        {picture && cases.length > 1 && <span> 1 of {cases.length} requests</span>}
+        <b title={picture?.of.title}>{!isSmall && picture?.of.title}</b>
+        {picture && cases.length > 1 && (
+          <span>
+            {' '}
+            {seen.length} of {cases.length} requests
+          </span>
+        )}
       </p>
       <div class="gallery-text">
         <h4>
@@ -76,7 +109,7 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
             {entry.title}
           </button>
         </h4>
-        <p>{entry.what.split('`').map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</p>
+        <What of={entry.what} />
         <p class="gallery-tags">
           {entry.tags.map((t) => (
             <button type="button" key={t} aria-pressed={t === tag} onClick={() => choose(t === tag ? '' : t)}>
@@ -85,15 +118,15 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
           ))}
         </p>
         <p class="gallery-does">
-          {!of || !first ? (
+          {!of || !one ? (
             <button type="button" disabled>
               Loading…
             </button>
-          ) : isRun(first) ? (
+          ) : isRun(one) ? (
             <button
               type="button"
               aria-label={`edit the request of ${entry.title}`}
-              onClick={() => edit(first)}
+              onClick={() => edit(of, first)}
             >
               Edit the request
             </button>
@@ -106,7 +139,7 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
               Request and answer
             </button>
           )}
-          {of && first && picture && size < FULL && (
+          {of && picture && (isSmall || size < FULL) && (
             <button
               type="button"
               aria-label={`larger picture of ${entry.title}`}
@@ -120,18 +153,18 @@ export function Card({ entry, tag, choose, open, edit, larger }: Props) {
           <summary>Requests</summary>
           {of ? (
             <ol>
-              {cases.map((one, i) => (
+              {cases.map((each, i) => (
                 <li key={i}>
-                  <button type="button" onClick={() => open(of, one)}>
-                    {one.title}
+                  <button type="button" onClick={() => open(of, i)}>
+                    {each.title}
                   </button>{' '}
-                  <small>{doing(one)}</small>
-                  {isRun(one) && (
+                  <small>{doing(each)}</small>
+                  {isRun(each) && (
                     <button
                       type="button"
                       class="gallery-edit"
-                      aria-label={`edit ${one.title}`}
-                      onClick={() => edit(one)}
+                      aria-label={`edit ${each.title}`}
+                      onClick={() => edit(of, i)}
                     >
                       edit
                     </button>

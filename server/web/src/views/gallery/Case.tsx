@@ -6,8 +6,19 @@ import { Dialog } from '../../shell/dialogs';
 import { asCurl } from '../../shell/Share';
 import { isDark } from '../../shell/theme';
 import { announce } from '../../store/state';
-import { bodyOf, isDrawable, isRefused, isRun, pictureOf, type Case as Of, type Picture } from './examples';
+import {
+  bodyOf,
+  casesOf,
+  isDrawable,
+  isRefused,
+  isRun,
+  pictureOf,
+  type Case as Of,
+  type Example,
+  type Picture,
+} from './examples';
 import { Canvas } from './Canvas';
+import { Cases } from './Cases';
 
 const MOST = 30000; // characters that are shown of a text
 
@@ -26,24 +37,29 @@ async function answerOf(of: Of): Promise<string> {
 }
 
 export function Case({
-  id,
-  of,
+  of: whole,
+  at,
   close,
+  go,
   show,
   edit,
 }: {
-  id: string;
-  of: Of;
+  of: Example;
+  at: number; // of casesOf
   close: () => void;
+  go: (at: number) => void;
   show: () => void;
   edit: () => void;
 }) {
+  const of = casesOf(whole)[at] as Of;
   const [answer, setAnswer] = useState('');
   const [picture, setPicture] = useState<Picture | null>(null);
   const [copied, setCopied] = useState(false);
   const dark = isDark.value;
   useEffect(() => {
     let here = true;
+    setAnswer('');
+    setCopied(false);
     answerOf(of).then(
       (text) => {
         if (here) setAnswer(text);
@@ -58,8 +74,9 @@ export function Case({
   }, [of]);
   useEffect(() => {
     let here = true;
+    setPicture(null);
     if (isDrawable(of))
-      pictureOf(id, of, dark, () => true).then(
+      pictureOf(whole.id, of, dark, () => true).then(
         (made) => {
           if (here) setPicture(made);
         },
@@ -80,7 +97,8 @@ export function Case({
   };
   return (
     <div onKeyDown={(e) => e.stopPropagation()}>
-      <Dialog title={of.title} close={close}>
+      <Dialog title={whole.title} close={close}>
+        <Cases of={whole} at={at} go={go} />
         <p class="gallery-line">
           <code>
             {of.method} {of.path}

@@ -19,8 +19,7 @@ export function Shelf() {
     try {
       const of = await example(entry, () => true);
       const cases = casesOf(of);
-      const first = cases.find(isDrawable) ?? cases[0];
-      if (first) open(of, first);
+      open(of, Math.max(0, cases.findIndex(isDrawable)));
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       announce(error.message);

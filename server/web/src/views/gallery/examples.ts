@@ -8,7 +8,7 @@ export type Example = components['schemas']['Example'];
 export type Case = Example['cases'][number];
 
 const AT_ONCE = 2;
-const TRIES = 3; // cases of an example that are tried until one can be drawn
+const TRIES = 3; // cases of an example that are drawn
 
 interface Waiting {
   start: () => void;
@@ -83,33 +83,77 @@ export interface Picture {
   bitmap: ImageBitmap;
   scale: number;
   of: Case;
+  bytes: string; // pictures that are alike have the same
 }
 
-async function draw(of: Case, dark: boolean): Promise<Picture> {
+// A small picture beside others of its example. Weights are shares of 1 and have one range of colours.
+const small = (of: Case): object => ({
+  title: '',
+  x_label: '',
+  y_label: '',
+  colorbar: false,
+  width: 160, // units of SVG
+  ...(of.path === '/v1/attention' && !bodyOf(of).heatmap ? { vmax: 1 } : {}),
+});
+const SINGLE = 510; // width up to which a picture is one map, and not maps of several heads
+
+async function draw(of: Case, dark: boolean, more: object): Promise<Picture> {
   const scale = devicePixelRatio > 1 ? 2 : 1;
   const body = bodyOf(of);
-  const figure = { ...(body.figure as object | undefined), theme: dark ? 'dark' : 'light', scale };
+  const figure = { ...(body.figure as object | undefined), ...more, theme: dark ? 'dark' : 'light', scale };
   const reply = await ask(of.path, { json: { ...body, figure }, accept: 'image/png' });
-  return { bitmap: await createImageBitmap(await reply.blob()), scale, of };
+  const blob = await reply.blob();
+  const bytes = new Uint8Array(await blob.arrayBuffer()).join();
+  return { bitmap: await createImageBitmap(blob), scale, of, bytes };
 }
 
-export const pictureOf = (id: string, of: Case, dark: boolean, wanted: () => boolean): Promise<Picture> =>
-  once(`${id} ${of.title} ${dark}`, () => inTurn(() => draw(of, dark), wanted));
+type Wanted = () => boolean;
 
-// The picture of the first case that the service can draw; null: it can draw none.
-export async function firstPicture(
-  of: Example,
+export const pictureOf = (
+  id: string,
+  of: Case,
   dark: boolean,
-  wanted: () => boolean,
-): Promise<Picture | null> {
-  for (const one of casesOf(of).filter(isDrawable).slice(0, TRIES)) {
+  wanted: Wanted,
+  more: object = {},
+): Promise<Picture> =>
+  once(`${id} ${of.title} ${dark} ${JSON.stringify(more)}`, () => inTurn(() => draw(of, dark, more), wanted));
+
+// The pictures of the first cases, without those that the service refuses.
+async function pictures(
+  of: Example,
+  cases: Case[],
+  dark: boolean,
+  wanted: Wanted,
+  more?: (of: Case) => object,
+): Promise<Picture[]> {
+  const made: Picture[] = [];
+  for (const one of cases) {
     try {
-      return await pictureOf(of.id, one, dark, wanted);
+      made.push(await pictureOf(of.id, one, dark, wanted, more?.(one)));
     } catch (error) {
       if (!(error instanceof Problem) || error.status === 0) throw error;
     }
   }
-  return null;
+  return made;
+}
+
+// The pictures of a card: up to three small ones of cases that look different, else that of the first
+// case that the service can draw; none if it can draw none.
+export async function picturesOf(of: Example, dark: boolean, wanted: Wanted): Promise<Picture[]> {
+  const drawn = await pictures(of, casesOf(of).filter(isDrawable).slice(0, TRIES), dark, wanted);
+  const apart = drawn.filter(
+    ({ bitmap, scale, bytes }, i) =>
+      bitmap.width <= SINGLE * scale && drawn.findIndex((other) => other.bytes === bytes) === i,
+  );
+  if (apart.length < 2 || apart[0] !== drawn[0]) return drawn.slice(0, 1);
+  const several = await pictures(
+    of,
+    apart.map((picture) => picture.of),
+    dark,
+    wanted,
+    small,
+  );
+  return several.length > 1 ? several : drawn.slice(0, 1);
 }
 
 // The numbers of an answer, each with its path, as far as they are few.

@@ -2,20 +2,12 @@
 import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { isDark } from '../../shell/theme';
-import {
-  casesOf,
-  example,
-  firstPicture,
-  type Case,
-  type Entry,
-  type Example,
-  type Picture,
-} from './examples';
+import { casesOf, example, picturesOf, type Entry, type Example, type Picture } from './examples';
 
 export interface Face {
   of: Example | null; // null: on its way
-  picture: Picture | null;
-  first: Case | undefined; // the case that the picture is of, else the first
+  pictures: Picture[];
+  first: number; // the case that the first picture is of, else the first
   isComplete: boolean; // whether there is nothing more to wait for; without a picture it has numbers alone
   fault: string;
   width: number; // of the card, CSS pixels; 0: not measured yet
@@ -25,7 +17,7 @@ export function useExample(entry: Entry, card: RefObject<HTMLElement | null>): F
   const seen = useRef(false);
   const [near, setNear] = useState(false);
   const [of, setOf] = useState<Example | null>(null);
-  const [picture, setPicture] = useState<Picture | null | 'none'>(null);
+  const [pictures, setPictures] = useState<Picture[] | null>(null);
   const [fault, setFault] = useState('');
   const [width, setWidth] = useState(0);
   const dark = isDark.value;
@@ -57,8 +49,8 @@ export function useExample(entry: Entry, card: RefObject<HTMLElement | null>): F
       try {
         const found = await example(entry, () => seen.current);
         if (here) setOf(found);
-        const made = await firstPicture(found, dark, () => seen.current);
-        if (here) setPicture(made ?? 'none');
+        const made = await picturesOf(found, dark, () => seen.current);
+        if (here) setPictures(made);
       } catch (error) {
         if (here) setFault((error as Error).message);
       }
@@ -67,12 +59,12 @@ export function useExample(entry: Entry, card: RefObject<HTMLElement | null>): F
       here = false;
     };
   }, [near, dark]);
-  const drawn = picture === 'none' ? null : picture;
+  const drawn = pictures?.[0]?.of;
   return {
     of,
-    picture: drawn,
-    first: drawn?.of ?? (of ? casesOf(of)[0] : undefined),
-    isComplete: picture !== null || fault !== '',
+    pictures: pictures ?? [],
+    first: of && drawn ? casesOf(of).indexOf(drawn) : 0,
+    isComplete: pictures !== null || fault !== '',
     fault,
     width,
   };

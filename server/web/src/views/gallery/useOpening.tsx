@@ -3,37 +3,53 @@ import type { ComponentChild } from 'preact';
 import { useState } from 'preact/hooks';
 import { make } from '../../store/run';
 import { Case } from './Case';
-import { bodyOf, isRun, type Case as One, type Example } from './examples';
+import { bodyOf, casesOf, isRun, type Example } from './examples';
 
 export interface Opening {
-  open: (of: Example, one: One) => void;
-  edit: (one: One) => void;
-  larger: (of: Example, one: One) => void;
+  open: (of: Example, at: number) => void; // a case by its number in casesOf
+  edit: (of: Example, at: number) => void;
+  larger: (of: Example, at: number) => void;
   large: ComponentChild; // the dialog of what is open at large
 }
 
-// By its words if it has any.
-const viewOf = (of: One): string => (bodyOf(of).labels ? 'words' : 'matrix');
+// Shows the run of a case. `view` is where; without it the run is shown by its words if it has any.
+export async function showCase(of: Example, at: number, view?: string): Promise<void> {
+  const one = casesOf(of)[at];
+  if (!one) return;
+  const body = bodyOf(one);
+  await make(
+    { path: 'v1/attention', body },
+    {
+      view: view ?? (body.labels ? 'words' : 'matrix'),
+      keep: view !== undefined,
+      at: { example: `${of.id}.${at}` },
+    },
+  );
+}
 
-export function useOpening(): Opening {
-  const [opened, setOpened] = useState<{ id: string; of: One } | null>(null);
-  const larger = (of: Example, one: One): void => setOpened({ id: of.id, of: one });
-  const show = (one: One, view = viewOf(one)): void => {
+export function useOpening(view?: string): Opening {
+  const [opened, setOpened] = useState<{ of: Example; at: number } | null>(null);
+  const larger = (of: Example, at: number): void => setOpened({ of, at });
+  const show = (of: Example, at: number, where = view): void => {
     setOpened(null);
-    void make({ path: 'v1/attention', body: bodyOf(one) }, { view });
+    void showCase(of, at, where);
   };
-  const edit = (one: One): void => show(one, 'data');
+  const open = (of: Example, at: number): void => {
+    const one = casesOf(of)[at];
+    if (one) (isRun(one) ? show : larger)(of, at);
+  };
+  const edit = (of: Example, at: number): void => show(of, at, 'data');
   return {
-    open: (of, one) => (isRun(one) ? show(one) : larger(of, one)),
+    open,
     edit,
     larger,
     large: opened && (
       <Case
-        id={opened.id}
-        of={opened.of}
+        {...opened}
         close={() => setOpened(null)}
-        show={() => show(opened.of)}
-        edit={() => edit(opened.of)}
+        go={(at) => setOpened({ ...opened, at })}
+        show={() => show(opened.of, opened.at)}
+        edit={() => edit(opened.of, opened.at)}
       />
     ),
   };
