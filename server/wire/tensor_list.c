@@ -114,7 +114,7 @@ static size_t find_room(const char *from, const char *to) {
 }
 
 attn_dtype srv_tensor_dtype(const char *p, unsigned accepts) {
-    while (*p && strchr("[ \n\r\t", *p))
+    while (*p && strchr("[], \n\r\t", *p)) /* lists without elements may come first */
         p++;
     bool boolean = *p == 't' || *p == 'f';
     if ((accepts & SRV_T_BOOL) && (boolean || !(accepts & (SRV_T_REAL | SRV_T_INT))))

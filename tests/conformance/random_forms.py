@@ -437,8 +437,29 @@ def ragged(seed):
     if body.get("normalizer"):
         body.pop("sinks", None)
     if count == 1 or is_ragged(body):
-        body |= items_of(np.random.default_rng(seed + 3 * 10**6), queries, queries if own else keys, heads * group, form != "lists")
+        more, keys = np.random.default_rng(seed + 4 * 10**6), queries if own else keys
+        if form == "lists" and not own and more.random() < 0.4:
+            kept = more.integers(0, 30, count)
+            body |= {name: [np.float32(more.standard_normal((heads, n, width))).tolist() for n in kept]
+                     for name, width in (("past_key", E), ("past_value", Ev))} if kept.any() else {}
+            keys = keys + kept
+        body |= items_of(np.random.default_rng(seed + 3 * 10**6), queries, keys, heads * group, form != "lists")
+        if more.random() < 0.5:
+            body |= combined(more, keys, form != "lists")
     return body
+
+
+def combined(r, keys, packs):
+    """Masks with items by entry, inside others."""
+    def of_keys(draw):
+        items = [draw(S) for S in keys]
+        return np.concatenate(items).tolist() if packs and r.random() < 0.5 else [x.tolist() for x in items]
+    documents = {"kind": "documents", "document_ids": of_keys(lambda S: r.integers(0, 3, S))}
+    padding = {"kind": "padding", "key_padding_mask": of_keys(lambda S: r.random(S) < 0.7), "key_padding_semantics": "hide"}
+    prefix = {"kind": "prefix", "prefix_lengths": [int(r.integers(0, S + 1)) for S in keys]}
+    lengths = {"kind": "padding", "key_lengths": [int(r.integers(0, S + 1)) for S in keys]}
+    either = [documents, {"kind": "not", "not": padding}, {"kind": "all_of", "all_of": [prefix, {"kind": "any_of", "any_of": [lengths, documents]}]}]
+    return {"any_of": [x for x in [{"kind": "causal"}, *either] if r.random() < 0.6] or either}
 
 
 def items_of(r, queries, keys, heads, packs):

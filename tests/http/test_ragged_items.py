@@ -71,6 +71,70 @@ def test_an_item_of_each_entry(daemon, name):
             same(answer, ask(daemon, single(b, layout) | more | {field: own}), b)
 
 
+def masks(own, packed=False):
+    """Masks that combine others, with items by entry: of all entries, or of the one that `own` picks."""
+    def item(x):
+        return own(x) if own else np.concatenate(x).tolist() if packed else [e.tolist() for e in x]
+    def number(x):
+        return [x[own(None)]] if own else x
+    documents, parents, cells, padding = DEEP
+    images = {"kind": "any_of", "any_of": [{"kind": "causal"}, {"kind": "documents", "document_ids": item(documents)}]}
+    deep = [{"kind": "tree", "parents": item(parents)}, {"kind": "prefix", "prefix_lengths": number([2, 1, 30, 90, 5])},
+            {"kind": "all_of", "all_of": [images, {"kind": "not", "not": {"kind": "padding", "key_padding_mask": item(padding), "key_padding_semantics": "keep"}}]}]
+    if not packed:
+        deep.append({"kind": "values", "attn_mask": item(cells)})
+    return {"window": [30, 30], "any_of": deep, "not": {"kind": "padding", "key_lengths": number([0, 1, 3, 2, 1])},
+            "query_offset": "end"}
+
+
+DEEP = of_keys(3), tree(), of_cells((HQ,), 0.2), [x > 0 for x in of_keys(2)]
+
+
+def own_item(b):
+    """Item b with a batch axis; the index for an item that is a number."""
+    def pick(items):
+        if items is None:
+            return b
+        x = items[b]
+        return x[None].tolist() if x.size else one_entry(x) | ({"dtype": "bool"} if x.dtype == bool else {})
+    return pick
+
+
+def test_items_of_combined_masks(daemon):
+    """Items inside any_of, all_of and not, nested: as lists by entry and as packed numbers."""
+    more = {"return": PARTS + ["logsumexp"]}
+    for body, layout, packed in ((LISTS, "BHLE", False), (LENGTHS, "BLHE", False), (LENGTHS, "BLHE", True)):
+        answer = ask(daemon, body | masks(None, packed) | more)
+        for b in B:
+            alone = masks(own_item(b))
+            if packed:
+                alone["any_of"].pop()
+            same(answer, ask(daemon, single(b, layout) | alone | more), b)
+
+
+def test_rotary_axes(daemon):
+    """Positions on two axes for each entry, of queries and keys apart and, in self-attention, of both."""
+    def axis(own, pairs, of, packed=False):
+        def item(x):
+            return own(x) if own else np.concatenate(x).tolist() if packed else [e.tolist() for e in x]
+        return {name: item(x) for name, x in of.items()} | {"num_pairs": pairs}
+    apart = [{"query_positions": positions(QUERIES), "key_positions": positions(KEYS)} for _ in range(2)]
+    both = [{"positions": positions(QUERIES)} for _ in range(2)]
+    query = {"query": LENGTHS["query"], "query_lengths": QUERIES, "layout": "BLHE"}
+    width = len(LENGTHS["query"][0][0]) // 2
+    for places in (apart, both):
+        for body, packed in ((LISTS, False), (LENGTHS, False), (LENGTHS, True)) if places is apart else ((query, False), (query, True)):
+            def position(own):
+                axes = [axis(own, n, of, packed and not own) for n, of in zip((1, width - 1), places)]
+                return {"position": {"kind": "rotary", "layout": "halves", "axes": axes}, "return": PARTS}
+            answer = ask(daemon, body | position(None))
+            for b in B:
+                alone = single(b, "BLHE" if body is not LISTS else "BHLE")
+                if places is both:
+                    alone = {name: alone[name] for name in ("query", "layout")}
+                same(answer, ask(daemon, alone | position(own_item(b))), b)
+
+
 def test_prefixes(daemon):
     """One length for all entries, or one each."""
     lengths = [2, 1, 30, 90, 5]
@@ -130,6 +194,15 @@ def test_labels_in_heatmaps(daemon):
     ({"labels": [names(0)] * 4}, "shape_mismatch", "/labels", "each of 5 entries; found a list of 4"),
     ({"prefix_lengths": [1, 2]}, "shape_mismatch", "/prefix_lengths", "each of 5 entries; found 2"),
     ({"attn_mask": {"shape": [5, 1, 8], "encoding": "bits", "base64": "/////w8="}}, "invalid_value", "/attn_mask", "booleans by entry"),
+    ({"any_of": [{"kind": "tree", "parents": [[-1] * S for S in KEYS[:2]] + [[-1] * 39 + [40]] + [[-1] * S for S in KEYS[3:]]}]},
+     "invalid_value", "/any_of/0/parents/2/39", "40"),
+    ({"not": {"kind": "tree", "parents": [-1] * 48 + [99] + [-1] * 290}}, "invalid_value", "/not/parents/48", "99"),
+    ({"all_of": [{"kind": "any_of", "any_of": [{"kind": "documents", "document_ids": [[1] * S for S in KEYS[:4]] + [[1, 2]]}]}]},
+     "shape_mismatch", "/all_of/0/any_of/0/document_ids/4", "each of 200 keys; found [2]"),
+    ({"any_of": [{"kind": "prefix", "prefix_lengths": [1, 2]}]}, "shape_mismatch", "/any_of/0/prefix_lengths", "each of 5 entries; found 2"),
+    ({"any_of": [{"kind": "padding", "key_lengths": [1, 2]}]}, "shape_mismatch", "/any_of/0/key_lengths", "each of 5 entries; found 2"),
+    ({"position": {"kind": "rotary", "layout": "halves", "axes": [{"query_positions": [0] * 243, "key_positions": [0] * 339, "num_pairs": 3}]}},
+     "shape_mismatch", "/position/axes/0/query_positions", "each packed row, 244; found 243"),
     ({"past_key": [[[1]]], "past_value": [[[1]]]}, "shape_mismatch", "/past_key", "each of 5 entries; found 1")])
 def test_refusals(daemon, fields, code, pointer, text):
     refused(daemon, LENGTHS | fields, code, pointer, text)
@@ -137,8 +210,24 @@ def test_refusals(daemon, fields, code, pointer, text):
 
 def test_items_of_one_shape_of_operands(daemon):
     """Lists that differ in shape need a ragged batch."""
-    refused(daemon, {"query": [[[1, 2]], [[3, 4]]], "document_ids": [[1], [1, 2]]}, "shape_mismatch", "/document_ids", "one shape for all")
+    refused(daemon, {"query": [[[1, 2]], [[3, 4]]], "document_ids": [[1], [1, 2]]}, "shape_mismatch", "/document_ids",
+            "[1] of item 0 and [2] of item 1; expected one shape")
+    refused(daemon, {"query": [[[1, 2]], [[3, 4]]], "token_ids": [[1], [1, 2]], "pad_id": 2}, "shape_mismatch", "/token_ids", "pad the shorter")
+    refused(daemon, {"query": [[[1, 2]], [[3, 4]]], "any_of": [{"kind": "documents", "document_ids": [[1], [1, 2]]}]}, "shape_mismatch",
+            "/any_of/0/document_ids", "one shape")
+    places = [{"positions": [[1], [1, 2]], "num_pairs": 1}]
+    refused(daemon, {"query": [[[1, 2]], [[3, 4]]], "position": {"kind": "rotary", "layout": "halves", "axes": places}}, "shape_mismatch",
+            "/position/axes/0/positions", "one shape")
+    refused(daemon, {"masks": [{"kind": "documents", "document_ids": [[1], [1, 2]]}], "shape": [2, 2]}, "shape_mismatch",
+            "/masks/0/document_ids", "one shape", path="/v1/masks")
     refused(daemon, LISTS | {"document_ids": [1] * 339}, "shape_mismatch", "/document_ids", "a list for each")
+
+
+def test_booleans_behind_no_keys(daemon):
+    """The first element decides that a list is one of booleans, even when the first entry has none."""
+    body = {"query": [[[1, 0]], [[0, 1]]], "key": [[], [[0, 1], [1, 1]]], "value": [[], [[2], [4]]], "return": ["weights"]}
+    for own in ({"attn_mask": [[[]], [[True, False]]]}, {"key_padding_mask": [[], [True, False]], "key_padding_semantics": "keep"}):
+        assert ask(daemon, body | own)["weights"] == [[[]], [[1, 0]]], own
 
 
 def test_masks_of_heads_without_queries_and_keys(daemon):

@@ -6,8 +6,10 @@ from . import tensors
 OPERANDS = ("query", "key", "value")
 OF_CELLS = ("attn_mask", "attn_bias", "top_k_indices")
 OF_KEYS = ("key_positions", "key_padding_mask", "token_ids", "document_ids", "parents")
-ITEMS = (*OF_CELLS, *OF_KEYS, "query_positions")  # fields with an item for each entry
-KINDS = {"attn_mask": "bool", "key_padding_mask": "bool", "attn_bias": "float32"}
+CACHES = ("past_key", "past_value")
+ITEMS = (*CACHES, *OF_CELLS, *OF_KEYS, "query_positions")  # fields with an item for each entry
+LENGTHS = ("prefix_lengths", "key_lengths")  # of masks that others combine: a number for each entry
+KINDS = {"attn_mask": "bool", "key_padding_mask": "bool", "attn_bias": "float32", "past_key": "float32", "past_value": "float32"}
 
 
 def is_packed(request):
@@ -16,7 +18,7 @@ def is_packed(request):
 
 def is_ragged(request):
     """Whether the entries have lengths of their own: packed tensors, or lists whose items differ in shape."""
-    lists = (request[n] for n in OPERANDS if isinstance(request.get(n), list))
+    lists = (request[n] for n in (*OPERANDS, *CACHES) if isinstance(request.get(n), list))
     return is_packed(request) or any(len({np.shape(item) for item in x}) > 1 for x in lists)
 
 
@@ -39,16 +41,19 @@ def entry(items, b):
 
 
 def lengths_of(request):
-    """The numbers of queries and of keys of each entry."""
+    """The numbers of queries and of keys of each entry, those of caches included."""
     if is_packed(request):
         return [np.diff(x) for x in bounds_of(request)]
-    return [np.array([np.shape(x)[-2] if np.size(x) else 0 for x in request.get(n, request["query"])]) for n in ("query", "key")]
+    rows = [np.array([np.shape(x)[-2] if np.size(x) else 0 for x in request.get(n, request["query"])]) for n in ("query", "key")]
+    return [rows[0], rows[1] + [np.shape(x)[-2] if np.size(x) else 0 for x in request.get("past_key", [[]] * len(rows[1]))]]
 
 
-def item(request, name, b):
-    """The item of entry b of a field, with a batch axis; of no rows, in the shape that JSON cannot say."""
+def item(request, name, x, b):
+    """The item of entry b of the field's value, with a batch axis; of no rows, in the shape that JSON cannot say."""
     queries, keys = lengths_of(request)
-    x, lengths = request[name], queries if name == "query_positions" else keys
+    lengths = queries if name == "query_positions" else keys
+    if name in CACHES:
+        return entry(x, b)
     if name not in OF_CELLS and np.ndim(x[0]) == 0:
         first = lengths[:b].sum()
         found = np.array(x[first:first + lengths[b]])
@@ -59,10 +64,18 @@ def item(request, name, b):
     return tensors.write(found[None], KINDS.get(name, "int64"))
 
 
+def masks(request, x, b):
+    """A mask that others combine, or a list of these, with the items of entry b."""
+    if isinstance(x, list):
+        return [masks(request, mask, b) for mask in x]
+    return {name: masks(request, value, b) if name in ("any_of", "all_of", "not") else item(request, name, value, b) if name in ITEMS
+            else [value[b]] if name in LENGTHS else value for name, value in x.items()}
+
+
 def entries(request):
     """The requests of the entries, in order."""
-    items = [n for n in ITEMS if n in request]
-    return [entry | {n: item(request, n, b) for n in items} for b, entry in enumerate(operands(request))]
+    own = {n: request[n] for n in (*ITEMS, "any_of", "all_of", "not") if n in request}
+    return [entry | masks(request, own, b) for b, entry in enumerate(operands(request))]
 
 
 def operands(request):

@@ -127,19 +127,29 @@ extern const char *const srv_operand_names[SRV_OPERANDS];
 attn_tensor *srv_operand_at(srv_operation *o, size_t which);
 bool srv_operand_is_of_keys(size_t which); /* key or value */
 
-/* The other fields that have an item for each entry of a ragged batch (attention_by_entry.c): their
- * number, names and tensors. */
-enum { SRV_BY_ENTRY = 14 };
-const char *srv_by_entry_name(size_t which);
-attn_tensor *srv_by_entry_at(srv_operation *o, size_t which);
-/* Returns whether the field has one axis that holds the numbers of all entries one after the
- * other. */
-bool srv_by_entry_is_packed(const srv_operation *o, size_t which);
+/* Another field that has an item for each entry of a ragged batch (attention_by_entry.c): of the
+ * request, of a mask that it combines with others, or of an axis of its rotary positions. */
+enum { SRV_BY_ENTRY_PATH = 96 };
+typedef struct srv_by_entry_row srv_by_entry_row;
+typedef struct srv_by_entry {
+    const srv_by_entry_row *row;
+    char at[SRV_BY_ENTRY_PATH]; /* path in the request, such as "any_of/0/document_ids" */
+    bool nested;                /* it is not a field of the request itself */
+    const attn_tensor *whole;   /* items of one shape, for all entries */
+    const srv_entries *list;    /* items that differ in shape; its count is 0 if there is `whole` */
+    bool packed; /* `whole` has one axis, with the numbers of all entries one after the other */
+    attn_tensor *item; /* the tensor of the entry, with a batch axis of length 1 */
+} srv_by_entry;
+/* Returns whether a field with this name has items by entry. */
+bool srv_by_entry_takes(const char *name);
+/* Calls `visit` with the fields by entry of the request `from`, beside those of its entry `to`, until
+ * it returns false. Returns whether it did not. */
+typedef bool srv_by_entry_visit(void *data, const srv_by_entry *field);
+bool srv_by_entry_each(const srv_operation *from, srv_operation *to, srv_by_entry_visit *visit,
+                       void *data);
 /* Returns the number of keys of entry b that are no rows of `key`: those of its cache, or those that
  * its blocks hold. 0 if the request does not say it; srv_by_entry_place refuses such a request. */
 size_t srv_by_entry_kept(const srv_operation *o, size_t b);
-/* Returns the name of a field whose items differ in shape; NULL: there is none. */
-const char *srv_by_entry_list(const srv_operation *o);
 /* Gives the operation of entry b its items. Its operands must be set. `first` holds the index of
  * the entry's first query row and first key row, `all` the number of query rows and key rows of all
  * entries. false: an item does not fit, and a problem is set. */

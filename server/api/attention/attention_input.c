@@ -238,20 +238,16 @@ static bool check_axes(const srv_attention_call *call, const srv_scope *scope) {
            srv_problem_error(call->req, &err);
 }
 
-/* Refuses lists whose items differ in shape if the batch is not ragged. */
-static bool check_lists(const srv_attention_call *call) {
-    const srv_operation *o = &call->body.operation;
-    const char *name = srv_operation_is_ragged(o) ? NULL : srv_by_entry_list(o);
-    return !name ||
-           srv_refuse(&call->scope, SRV_SHAPE, name,
-                      "its items differ in shape, but query, key and value have one shape for all "
-                      "batch entries%s",
-                      strcmp(name, "token_ids") ? "" : ": pad the shorter items with pad_id");
+/* Refuses a list whose items differ in shape. */
+static bool refuse_list(void *data, const srv_by_entry *field) {
+    const srv_attention_call *call = data;
+    return !field->list->count || srv_refuse_list(&call->scope, field->at, field->list);
 }
 
 bool srv_attention_prepare(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
-    if (!check_lists(call))
+    srv_operation *o = &body->operation;
+    if (!srv_operation_is_ragged(o) && !srv_by_entry_each(o, o, refuse_list, call))
         return false;
     if (!srv_operation_check(&body->operation, &call->scope) || !read_items(call, &call->scope))
         return false;

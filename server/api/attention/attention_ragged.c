@@ -66,10 +66,8 @@ static bool is_taken(const char *name, bool packed, bool blocks) {
         return packed || blocks;
     if (!strcmp(name, "block_table"))
         return blocks;
-    for (size_t i = 0; i < SRV_BY_ENTRY; i++)
-        if (!strcmp(name, srv_by_entry_name(i)))
-            return true;
-    return srv_is_listed(always, name) || (packed && srv_is_listed(lengths, name));
+    return srv_by_entry_takes(name) || srv_is_listed(always, name) ||
+           (packed && srv_is_listed(lengths, name));
 }
 
 static bool check_fields(const ragged *r) {

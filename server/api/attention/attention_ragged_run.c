@@ -62,20 +62,30 @@ static bool name_in_field(attn_error *err, const char *name, size_t b, const att
     return true;
 }
 
+/* The error of an entry that is named in the request. */
+typedef struct naming {
+    attn_error *err;
+    size_t b;
+} naming;
+
+/* Returns false if the error was that of this field. */
+static bool name_item(void *data, const srv_by_entry *field) {
+    const naming *n = data;
+    return !name_in_field(n->err, field->at, n->b, field->packed ? field->whole : NULL,
+                          field->item);
+}
+
 static void name_element(srv_attention_call *call, size_t b, attn_error *err) {
     srv_operation *o = &call->body.operation, *entry = &call->entries[b].body.operation;
     const bool packs = srv_operation_is_packed(o), blocks = o->block_table.rank > 0;
+    naming n = {err, b};
     for (size_t i = 0; i < SRV_OPERANDS; i++)
         if (name_in_field(err, srv_operand_names[i], b,
                           packs && !(blocks && srv_operand_is_of_keys(i)) ? srv_operand_at(o, i)
                                                                           : NULL,
                           srv_operand_at(entry, i)))
             return;
-    for (size_t i = 0; i < SRV_BY_ENTRY; i++)
-        if (name_in_field(err, srv_by_entry_name(i), b,
-                          srv_by_entry_is_packed(o, i) ? srv_by_entry_at(o, i) : NULL,
-                          srv_by_entry_at(entry, i)))
-            return;
+    srv_by_entry_each(o, entry, name_item, &n);
 }
 
 /* Sets the problem for an error of entry b. Returns false. */

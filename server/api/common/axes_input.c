@@ -9,16 +9,20 @@
 
 #include "request/shared.h"
 
+#define POSITIONS  (SRV_T_REAL | SRV_T_NEGINF | SRV_T_ENTRIES | SRV_T_ENTRY_ROWS)
 #define PAIRS_MOST 65536 /* largest number of pairs of an axis */
 
 const srv_field srv_axis_fields[] = {
-    SRV_TENSOR_ROW(srv_axis, positions, SRV_T_REAL | SRV_T_NEGINF,
+    SRV_TENSOR_ROW(srv_axis, positions, POSITIONS,
                    "[S] or [B, S]: the position of each token on this axis, for queries and keys "
-                   "alike. Real numbers; null = the pairs of the axis do not turn."),
-    SRV_TENSOR_ROW(srv_axis, query_positions, SRV_T_REAL | SRV_T_NEGINF,
-                   "[L] or [B, L]: the positions of the queries, beside key_positions."),
-    SRV_TENSOR_ROW(srv_axis, key_positions, SRV_T_REAL | SRV_T_NEGINF,
-                   "[S] or [B, S]: the positions of the keys, cached ones first."),
+                   "alike. Real numbers; null = the pairs of the axis do not turn.",
+                   .entries = offsetof(srv_axis, entries.positions)),
+    SRV_TENSOR_ROW(srv_axis, query_positions, POSITIONS,
+                   "[L] or [B, L]: the positions of the queries, beside key_positions.",
+                   .entries = offsetof(srv_axis, entries.query_positions)),
+    SRV_TENSOR_ROW(srv_axis, key_positions, POSITIONS,
+                   "[S] or [B, S]: the positions of the keys, cached ones first.",
+                   .entries = offsetof(srv_axis, entries.key_positions)),
     SRV_INT_ROW(srv_axis, num_pairs, 1, PAIRS_MOST,
                 "How many pairs turn by this axis: those behind the pairs of the axis before it.",
                 .required = true),
@@ -52,6 +56,11 @@ static srv_scope scope_of(const srv_scope *scope, const srv_objects *list, size_
 }
 
 static bool check_axis(const srv_scope *s, const srv_axis *axis) {
+    const srv_entries *lists[] = {&axis->entries.positions, &axis->entries.query_positions,
+                                  &axis->entries.key_positions};
+    for (size_t i = 0; i < 3; i++) /* the rows of the fields have this order */
+        if (lists[i]->count)
+            return srv_refuse_list(s, srv_axis_fields[i].name, lists[i]);
     if (!axis->positions.rank && (!axis->query_positions.rank || !axis->key_positions.rank))
         return srv_refuse(s, SRV_VALUE, "positions",
                           "an axis needs positions, or query_positions and key_positions");

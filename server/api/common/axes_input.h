@@ -7,9 +7,15 @@
 
 #include "api/common/scope.h"
 
+/* The positions of a ragged batch, one tensor for each entry. */
+typedef struct srv_axis_entries {
+    srv_entries positions, query_positions, key_positions;
+} srv_axis_entries;
+
 typedef struct srv_axis {
     srv_given_bits given;
     attn_tensor positions, query_positions, key_positions;
+    srv_axis_entries entries;
     size_t num_pairs;
     bool interleaved;
     double base;

@@ -83,7 +83,7 @@ const srv_field srv_mask_item_fields[] = {
         "with pad_id); window (window); pattern (pattern); values (attn_mask); documents "
         "(document_ids); prefix (prefix_lengths); tree (parents); top_k (top_k_indices); any_of, "
         "all_of and not (masks under the same name)."),
-    SRV_MASK_ROWS(srv_mask_item, mask, 0),
+    SRV_MASK_ROWS(srv_mask_item, mask, SRV_BY_ENTRY_LISTS),
     {0},
 };
 
@@ -199,39 +199,52 @@ static bool read_formula(const srv_scope *scope, const srv_mask_input *in, attn_
 }
 
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
+    const srv_mask_entries *lists = &in->entries;
     if (!check_company(scope))
         return false;
     const struct {
         const char *name;
         attn_mask_layer layer;
+        const srv_entries *list;
         const srv_objects *parts;
     } all[] = {
-        {"window", {.kind = ATTN_LAYER_WINDOW}, NULL},
-        {"pattern", {.kind = ATTN_LAYER_PATTERN}, NULL},
+        {"window", {.kind = ATTN_LAYER_WINDOW}, NULL, NULL},
+        {"pattern", {.kind = ATTN_LAYER_PATTERN}, NULL, NULL},
         {"attn_mask",
          {.kind = ATTN_LAYER_VALUES, .values = in->attn_mask, .semantics = in->mask_semantics},
+         &lists->attn_mask,
          NULL},
         {"key_padding_mask",
          {.kind = ATTN_LAYER_PADDING,
           .values = in->key_padding_mask,
           .semantics = in->key_padding_semantics},
+         &lists->key_padding_mask,
          NULL},
-        {"key_lengths", {.kind = ATTN_LAYER_LENGTHS, .values = in->key_lengths}, NULL},
+        {"key_lengths", {.kind = ATTN_LAYER_LENGTHS, .values = in->key_lengths}, NULL, NULL},
         {"token_ids",
          {.kind = ATTN_LAYER_TOKENS, .values = in->token_ids, .pad_id = in->pad_id},
+         &lists->token_ids,
          NULL},
-        {"document_ids", {.kind = ATTN_LAYER_DOCUMENTS, .values = in->document_ids}, NULL},
-        {"prefix_lengths", {.kind = ATTN_LAYER_PREFIX, .values = in->prefix_lengths}, NULL},
-        {"parents", {.kind = ATTN_LAYER_TREE, .values = in->parents}, NULL},
-        {"top_k_indices", {.kind = ATTN_LAYER_TOP_K, .values = in->top_k_indices}, NULL},
-        {"any_of", {.kind = ATTN_LAYER_ANY_OF, .parts = in->any_of.count}, &in->any_of},
-        {"all_of", {.kind = ATTN_LAYER_ALL_OF, .parts = in->all_of.count}, &in->all_of},
-        {"not", {.kind = ATTN_LAYER_NOT, .parts = in->not_of.count}, &in->not_of},
+        {"document_ids",
+         {.kind = ATTN_LAYER_DOCUMENTS, .values = in->document_ids},
+         &lists->document_ids,
+         NULL},
+        {"prefix_lengths", {.kind = ATTN_LAYER_PREFIX, .values = in->prefix_lengths}, NULL, NULL},
+        {"parents", {.kind = ATTN_LAYER_TREE, .values = in->parents}, &lists->parents, NULL},
+        {"top_k_indices",
+         {.kind = ATTN_LAYER_TOP_K, .values = in->top_k_indices},
+         &lists->top_k_indices,
+         NULL},
+        {"any_of", {.kind = ATTN_LAYER_ANY_OF, .parts = in->any_of.count}, NULL, &in->any_of},
+        {"all_of", {.kind = ATTN_LAYER_ALL_OF, .parts = in->all_of.count}, NULL, &in->all_of},
+        {"not", {.kind = ATTN_LAYER_NOT, .parts = in->not_of.count}, NULL, &in->not_of},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         attn_mask_layer layer = all[i].layer;
         if (!srv_given(scope, all[i].name))
             continue;
+        if (all[i].list && all[i].list->count)
+            return srv_refuse_list(scope, all[i].name, all[i].list);
         if (layer.values.dtype == ATTN_BITS && !layer.values.data)
             return srv_refuse(scope, SRV_VALUE, all[i].name, SRV_BITS_MISSING);
         const bool formula = layer.kind == ATTN_LAYER_WINDOW || layer.kind == ATTN_LAYER_PATTERN;

@@ -58,6 +58,21 @@ bool srv_excludes(const srv_scope *scope, const char *name, const char *other, c
     return srv_refuse(scope, SRV_VALUE, name, "%s and %s exclude each other: %s", name, other, why);
 }
 
+bool srv_refuse_list(const srv_scope *scope, const char *name, const srv_entries *list) {
+    const attn_tensor *first = list->items, *other = first;
+    char want[128], have[128];
+    size_t i = 0;
+    while (i + 1 < list->count && other->rank == first->rank &&
+           !memcmp(other->dims, first->dims, (size_t)first->rank * sizeof *first->dims))
+        other = &list->items[++i];
+    return srv_refuse(scope, SRV_SHAPE, name,
+                      "its items differ in shape, %s of item 0 and %s of item %zu; expected one "
+                      "shape, because this is no ragged batch of query, key and value%s",
+                      attn_shape_text(first->dims, first->rank, want, sizeof want),
+                      attn_shape_text(other->dims, other->rank, have, sizeof have), i,
+                      strcmp(name, "token_ids") ? "" : ": pad the shorter items with pad_id");
+}
+
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low) {
     if (list->count != 2)
         return srv_refuse(scope, SRV_VALUE, name,

@@ -34,6 +34,8 @@ bool srv_needs(const srv_scope *scope, const char *name, const char *other, cons
 /* Checks that `name` and `other` are not both given. `why` completes the problem's text. false: a
  * problem is set. */
 bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why);
+/* Refuses a list of a ragged batch where the entries are not ragged. */
+bool srv_refuse_list(const srv_scope *scope, const char *name, const srv_entries *list);
 /* Checks that the list holds exactly two integers, both at least `low`. false: a problem is set. */
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low);
 /* Reads the field `name`, one range within 0 … size, into [*from, *to). If the field was not given,
