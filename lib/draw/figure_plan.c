@@ -8,6 +8,7 @@
 
 #include "base/try.h"
 #include "draw/figure_parts.h"
+#include "tokens/token_names.h"
 
 /* --- numbers along an axis --- */
 
@@ -84,6 +85,8 @@ static attn_status make_labels(const attn_axis *axis, size_t every, double longe
     const size_t end = axis->cells ? axis->origin + (axis->cells - 1) * axis->step + 1 : 0;
     const size_t first = axis->names ? axis->origin : (axis->origin + every - 1) / every * every;
     const size_t n = first < end ? (end - first - 1) / every + 1 : 0;
+    const attn_token_marks marks =
+        axis->names ? attn_token_marks_of(axis->names, axis->count) : ATTN_NO_MARKS;
     *widest = 0;
     out->count = n;
     out->thinned = every > axis->step || axis->step > 1;
@@ -94,9 +97,10 @@ static attn_status make_labels(const attn_axis *axis, size_t every, double longe
         const size_t at = first + i * every;
         char index[24];
         snprintf(index, sizeof index, "%zu", at);
-        bool named = axis->names && at < axis->count;
-        out->labels[i] =
-            attn_svg_label(arena, named ? axis->names[at] : index, ATTN_TICK_SIZE, longest);
+        const char *name = axis->names && at < axis->count
+                               ? attn_token_name(marks, axis->names, axis->count, at, arena)
+                               : index;
+        out->labels[i] = attn_svg_label(arena, name, ATTN_TICK_SIZE, longest);
         ATTN_TAKEN(out->labels[i], "the labels of a figure", err);
         out->at[i] = axis->names ? (double)(at - axis->origin) / (double)axis->step + 0.5
                                  : ((double)(at - axis->origin) + 0.5) / (double)axis->step;

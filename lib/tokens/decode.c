@@ -84,9 +84,7 @@ static char *repair(const char *bytes, size_t size, bool open, size_t *made, att
     return text;
 }
 
-/* Writes the bytes that the characters of a token stand for. If one of the characters stands for no
- * byte, writes the text of the token. Returns the number of bytes. */
-static size_t bytes_of(const attn_string *token, char *out) {
+size_t attn_bytes_of(const attn_string *token, char *out) {
     size_t count = 0, n;
     for (size_t at = 0; at < token->size; at += n) {
         const int byte = attn_character_byte(attn_character_read(token->text + at, &n));
@@ -105,7 +103,7 @@ bool attn_decode_bytes(const attn_decoder *d, attn_string *list, size_t *count, 
     char *bytes = join(list, *count, &size, arena), *to = bytes;
     (void)d;
     for (size_t i = 0; bytes && i < *count; i++)
-        to += bytes_of(&list[i], to);
+        to += attn_bytes_of(&list[i], to);
     const char *text = bytes ? repair(bytes, (size_t)(to - bytes), open, &size, arena) : NULL;
     if (!text)
         return false;
@@ -334,7 +332,7 @@ const char *attn_tokenizer_shown(const attn_tokenizer *t, const char *token, att
     char *text = attn_arena_small(arena, name.size + 1);
     if (!text)
         return NULL;
-    const size_t size = bytes_of(&name, text);
+    const size_t size = attn_bytes_of(&name, text);
     for (size_t at = 0, n; at < size; at += n)
         if (!(n = attn_character_at(text, size, at)) || (unsigned char)text[at] < ' ')
             return token;

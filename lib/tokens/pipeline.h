@@ -159,6 +159,9 @@ bool attn_decode_suffix(const attn_decoder *d, attn_string *list, size_t *count,
  * themselves, and the other bytes are U+0100 and on (Radford et al. 2019). */
 int32_t attn_byte_character(unsigned byte);
 int attn_character_byte(int32_t c); /* -1: the character stands for no byte */
+/* Writes the bytes that the characters of a token stand for. If one of the characters stands for no
+ * byte, writes the text of the token. Returns the number of bytes. */
+size_t attn_bytes_of(const attn_string *token, char *out);
 
 /* ---- for readers ---- */
 

@@ -1,5 +1,7 @@
 """Names of tokens: pieces, bytes and white space as readable words, the same in all views; pieces joined in Words and Matrix."""
+import html
 import json
+import re
 
 import numpy as np
 import pytest
@@ -50,6 +52,21 @@ def test_tokens_have_the_same_readable_names_in_all_views(daemon, open_page, nam
     names = texts(page, ".stages-table button bdi")
     assert len(names) == len(tokens) and not any(letter in "".join(names) for letter in "Ġ▁Ċ"), "stages are of tokens"
     assert [n for n in names if n in words] == [w for w in words if w in names]
+
+
+@pytest.mark.parametrize("name", [n for n in TEXTS if n != "white space"])
+def test_pictures_of_the_service_have_the_names_of_the_page(daemon, open_page, name):
+    tokens = ["<s>", *TEXTS[name][0], "</s>"]
+    run, _ = store(daemon, tokens)
+    page = open_page(f"#1/matrix?r={run}")
+    View(page)
+    if page.get_by_label("pieces joined to words").count():
+        page.get_by_label("pieces joined to words").uncheck()
+    until(page, f"document.querySelectorAll('.matrix-rows span:not([hidden])').length === {len(tokens)}")
+    picture = daemon.request("GET", f"/v1/runs/{run}/heatmaps", headers={"Accept": "image/svg+xml"}).text
+    drawn = [html.unescape(t) for t in re.findall(r"<text[^>]*>([^<]*)</text>", picture)]
+    shown = texts(page, ".matrix-rows span:not([hidden]) bdi")
+    assert not [n for n in shown if drawn.count(n) != 2 * shown.count(n) and len(n) > 1], (shown, drawn)
 
 
 def test_a_part_of_a_character_is_shown_as_its_bytes(daemon, open_page):
