@@ -69,10 +69,13 @@ export function questionOf(source: Source | null, kind: string): string {
 export const readingOf = (model: string): Reading =>
   readings[models.value.find((m) => m.id === model)?.architecture ?? ''] ?? translation;
 
+export const ALTERNATIVES = 5; // of each token that a model chooses
+
 // `ablate`: heads that the model is without.
 export function read(text: string, model = MODEL, ablate: readonly unknown[] = []): Source {
   const { route, writes } = readingOf(model);
   const body: Source['body'] = { text, return: [], offset_unit: 'utf16' };
+  if (route === 'generate') body.num_alternatives = ALTERNATIVES;
   if (writes) body.stream = true;
   if (ablate.length) body.ablate = ablate;
   return { path: `v1/models/${model}/${route}`, body };

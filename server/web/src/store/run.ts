@@ -8,7 +8,7 @@ import { noTokens, tokensOf, type Tokens } from '../api/texts';
 import { labelsOf } from '../parts/join';
 import { change } from './history';
 import { announce, look, run, shown, type Look, type Source } from './state';
-import { isStreamed, write, writing } from './writing';
+import { chosen, isStreamed, write, writing, type Step } from './writing';
 
 export { run };
 export const trouble = signal<Problem | null>(null); // why there is no run, or none of what was asked for
@@ -51,6 +51,7 @@ export function first(at: Run): { site: number; head: number | 'mean' } {
 
 export interface Answer {
   run?: Run;
+  sequences?: readonly { steps?: readonly Step[] }[];
 }
 
 interface Making<T> {
@@ -115,6 +116,8 @@ export async function make<T extends Answer>(source: Source, patch: Making<T> = 
         : askJson<T>(source.path, { json, signal: end }));
     if (mine !== latest || !answer.run?.id) return null;
     const made = answer.run;
+    const steps = answer.sequences?.[0]?.steps;
+    if (steps) chosen.value = { run: made.id, steps };
     patch.made?.(answer);
     if (look.value.run === made.id) {
       await prepare(made);

@@ -6,11 +6,15 @@ import type { components } from '../api/schema';
 import type { Source } from './state';
 
 type Token = components['schemas']['GenerationTokenEvent'];
+export type Step = components['schemas']['ModelStep'];
 
 const SOON = 200; // ms: what is written sooner is shown when it is whole
 
 // What is written so far; null: nothing is being written.
 export const writing = signal<{ run: string; text: string; steps: number } | null>(null);
+
+// The tokens that a model chose for a run, with their alternatives; null: none is known.
+export const chosen = signal<{ run: string; steps: readonly Step[] } | null>(null);
 
 // Whether a request is answered by events.
 export const isStreamed = (source: Source): boolean => source.body.stream === true;
@@ -31,8 +35,11 @@ export async function write<T>(
     if (event === 'done') return data as T;
     if (event === 'run') ({ id } = data as { id: string });
     if (event !== 'token') continue;
-    const { text, token, index } = data as Token;
+    const { text, token, id: of, index, log_probability, alternatives = [] } = data as Token;
     const before = index ? (writing.value?.text ?? '') : '';
+    const probability = log_probability === null ? 0 : Math.exp(log_probability);
+    const steps = index ? (chosen.value?.steps ?? []) : [];
+    chosen.value = { run: id, steps: [...steps, { token, id: of, probability, alternatives }] };
     writing.value = { run: id, text: before + (text ?? `${token} `), steps: index + 1 };
     if (begun) grow();
     else if (performance.now() - since > SOON) {

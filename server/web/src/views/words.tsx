@@ -22,6 +22,7 @@ import { pictureOf } from './words/draw';
 import { pictureOfStrips } from './words/drawStrips';
 import { Pins } from './words/Pins';
 import { sidesOf, type Sides } from './words/sides';
+import { Alternatives, Slider } from './words/Steps';
 import { Strip } from './words/Strip';
 import { HowToGet, Written } from './words/Written';
 import { Joined } from '../shell/Joined';
@@ -238,6 +239,7 @@ function Options({ long }: { long: boolean }) {
           </select>
         </label>
       )}
+      <Slider />
       <Pins
         names={pinned.value.map((group) => queryGroups.value.names[group] as string)}
         free={(pin) => pinRow(pinned.value[pin] as number)}
@@ -330,7 +332,12 @@ function Short({ sides }: { sides: Sides }) {
   const question = questionOf(look.value.source, site.value?.kind ?? '');
   return (
     <>
-      {question && <p class="words-question">{question}</p>}
+      {question && (
+        <div class="words-question">
+          <p>{question}</p>
+          <Alternatives />
+        </div>
+      )}
       <div class="words-heads">
         <span class="query-side">{sides.query}</span>
         <small>attends to</small>
