@@ -1,5 +1,5 @@
 """The kernel tables, and which of them this processor has (from /proc/cpuinfo: not by asking the code
-under test). As a program it prints the names of those it has; on stderr those it lacks. ATTND_TEST_TABLES names them
+under test). As a program it prints the names of those it has; on stderr those it lacks. ATTN_TEST_TABLES names them
 instead where tests run on an emulated processor, or take too long for all."""
 import os
 import re
@@ -22,15 +22,15 @@ def flags():
 
 
 def available():
-    if os.environ.get("ATTND_TEST_TABLES"):
-        return os.environ["ATTND_TEST_TABLES"].split()
+    if os.environ.get("ATTN_TEST_TABLES"):
+        return os.environ["ATTN_TEST_TABLES"].split()
     has = flags()
     return [name for name, needs in NEEDS.items() if needs <= has]
 
 
 def emulated():
     """Those that this processor lacks and that can be asked for all the same."""
-    if os.environ.get("ATTND_TEST_TABLES"):
+    if os.environ.get("ATTN_TEST_TABLES"):
         return []
     has = flags()
     return [name for name, needs in EMULATED.items() if needs <= has and not NEEDS[name] <= has]

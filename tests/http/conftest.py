@@ -21,7 +21,8 @@ import requests
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("ATTND", str(ROOT / "build" / "attnd"))
 READY = re.compile(r"^attnd (\S+) listening on (\S+) \(kernels (\w+), (\d+) workers?(?:, operations on (\S+))?\)$")
-PATIENCE = float(os.environ.get("ATTND_TEST_PATIENCE", "60"))  # sanitizers are slow
+PATIENCE = float(os.environ.get("ATTN_TEST_PATIENCE", "60"))  # sanitizers are slow, and so is what a daemon has a deadline for
+SLOW = {"ATTND_REQUEST_TIMEOUT_MS": str(int(1000 * PATIENCE))} if PATIENCE > 60 else {}
 
 
 def library_version():
@@ -65,7 +66,7 @@ class Daemon:
         command = [*self.prefix, BINARY, *args]
         if not any(a in ("--port", "--listen") for a in args):
             command += ["--port", "0"]
-        self.process = subprocess.Popen(command, env=clean_environment(env), cwd=cwd, text=True,
+        self.process = subprocess.Popen(command, env=clean_environment(SLOW | (env or {})), cwd=cwd, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._stderr = []
         self._reader = threading.Thread(target=self._read_stderr, daemon=True)

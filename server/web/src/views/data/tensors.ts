@@ -180,19 +180,15 @@ function addWords(made: TensorFile, name: string, words: string[]): void {
     if (side !== 'both' || !made.words[one]) made.words[one] = words;
 }
 
+function nothingOf(kind: TensorFile['kind'], file: File): TensorFile {
+  return { kind, name: file.name, file, parts: [], request: {}, words: {}, isCapture: false };
+}
+
 async function readNpy(file: File): Promise<TensorFile> {
   const head = npyHead(await read(file.slice(0, HEAD_MOST)), file.name);
   const { dtype, big } = ofNumpy(head.descr);
   const bytes = types[dtype]?.bytes;
-  const made: TensorFile = {
-    kind: 'npy',
-    name: file.name,
-    file,
-    parts: [],
-    request: {},
-    words: {},
-    isCapture: false,
-  };
+  const made = nothingOf('npy', file);
   if (isText(head.descr) && head.shape.length === 1) {
     addWords(made, stem(file.name), await stringsOf(file, head));
     return made;
@@ -240,15 +236,7 @@ async function readNpz(file: File): Promise<TensorFile> {
   const count = tail.getUint16(end + 10, true);
   const directoryAt = tail.getUint32(end + 16, true);
   const directory = await read(file.slice(directoryAt, directoryAt + tail.getUint32(end + 12, true)));
-  const made: TensorFile = {
-    kind: 'npz',
-    name: file.name,
-    file,
-    parts: [],
-    request: {},
-    words: {},
-    isCapture: false,
-  };
+  const made = nothingOf('npz', file);
   let at = 0;
   for (let i = 0; i < count; i++) {
     if (at + 46 > directory.byteLength || directory.getUint32(at, true) !== 0x02014b50)
