@@ -261,3 +261,29 @@ def test_a_phone_scrolls_down_alone(open_page):
         page.click(f"button:text-is('{example}')")
         page.wait_for_timeout(300)
         assert page.evaluate("document.querySelector('main').scrollWidth <= innerWidth"), example
+
+
+def test_the_way_of_a_weight_is_written_out(open_page):
+    """From the score to the output, for the pointed cell; each line leads to its cell. What changes nothing has no line."""
+    page = open_page("#1/hand")
+    page.wait_for_selector(".hand-way")
+    lines = page.eval_on_selector_all(".hand-way li", "list => list.map((x) => [x.querySelector('button').textContent, x.querySelector('output').textContent])")
+    assert lines == [
+        ["score of query 0 and key 0", "1·1 + 0·0 + 2·2 = 5"],
+        ["scaled score of query 0 and key 0", "5 × 1/√3 = 2.887"],
+        ["masked score of query 0 and key 0", "2.887, as it was"],
+        ["weight of query 0 and key 0", "e^2.887 / (e^2.887 + e^0 + e^1.732) = 0.7294"],
+        ["output of query 0, number 0", "0.7294·1 + 0.04067·0 + 0.2299·1 = 0.9593"]]
+    page.click(".hand-way button >> nth=1")
+    until(page, "document.querySelector('.hand-formula output').textContent === '5 × 1/√3 = 2.887'")
+    assert page.get_attribute(".hand-way li >> nth=1", "aria-current") == "step"
+    page.get_by_label("temperature").first.fill("0.5")
+    until(page, "document.querySelectorAll('.hand-way li').length === 6")
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1920, 1080)])
+def test_the_lower_half_of_the_pane_is_used(open_page, size):
+    page = open_page("#1/hand", size=size)
+    page.wait_for_selector(".hand-way")
+    pane, last = page.locator("main").bounding_box(), page.locator(".hand-sizes").bounding_box()
+    assert 0.7 < (last["y"] + last["height"] - pane["y"]) / pane["height"] <= 1

@@ -10,7 +10,7 @@ import { answer, ask, fits, refusal, type Answer } from './hand/answer';
 import { Arrows } from './hand/Arrows';
 import { Chain, Grid, Sign, type Editing } from './hand/Chain';
 import { Controls, Sizes } from './hand/Controls';
-import { concatOf, say, type Name, type Spot } from './hand/formula';
+import { concatOf, RESULTS, say, type Name, type Result, type Spot } from './hand/formula';
 import { handOf, matrix, requestOf, sees, sizesOf, withNumber, withSeen, type Hand } from './hand/numbers';
 import css from './hand.css' with { type: 'text' };
 
@@ -42,6 +42,37 @@ function Formula({ hand, of, at }: { hand: Hand; of: Answer; at: Spot }) {
       <output>{formula}</output>
       <p>{says}</p>
     </section>
+  );
+}
+
+// The way of a weight: its formulas from the score to the first number of the output. What changes nothing
+// has no line.
+function Way({ hand, of, at, point }: { hand: Hand; of: Answer; at: Spot; point: (at: Spot) => void }) {
+  const [row, head] = [at.row, Math.max(0, at.head)];
+  const weights = of.heads[head]?.weights[row] ?? [];
+  const isKey = RESULTS.includes(at.name as Result) && at.name !== 'mixed';
+  const col = isKey ? at.col : Math.max(0, weights.indexOf(Math.max(...weights)));
+  const idle: readonly Name[] = [
+    ...(hand.softcap ? [] : (['softcapped'] as const)),
+    ...(hand.temperature === 1 ? (['cooled'] as const) : []),
+  ];
+  const spots = RESULTS.filter((name) => !idle.includes(name)).map(
+    (name): Spot => ({ name, head, row, col: name !== 'mixed' ? col : at.name === 'mixed' ? at.col : 0 }),
+  );
+  return (
+    <ol class="hand-way" aria-label="the way of the weight">
+      {spots.map((spot) => {
+        const { title, formula } = say(hand, of, spot);
+        return (
+          <li key={spot.name} aria-current={spot.name === at.name ? 'step' : undefined}>
+            <button type="button" onClick={() => point(spot)} onPointerEnter={() => point(spot)}>
+              {title}
+            </button>
+            <output>{formula}</output>
+          </li>
+        );
+      })}
+    </ol>
   );
 }
 
@@ -105,6 +136,9 @@ function Concat({ of, editing }: { of: Answer; editing: Editing }) {
     </div>
   );
 }
+
+// Cells whose row is that of a query, and so has a way.
+const ways: readonly Name[] = [...RESULTS, 'query', 'output'];
 
 const isIn = (hand: Hand, { name, head, row, col }: Spot): boolean => {
   const { queries, keys: count, width, valueWidth } = sizesOf(hand);
@@ -174,7 +208,12 @@ export function Component() {
         {hand.heads > 0 && of && <Concat of={of} editing={editing} />}
       </div>
       <div class="hand-below">
-        {of && here && <Formula hand={hand} of={of} at={here} />}
+        {of && here && (
+          <div class="hand-said">
+            <Formula hand={hand} of={of} at={here} />
+            {!hand.heads && ways.includes(here.name) && <Way hand={hand} of={of} at={here} point={point} />}
+          </div>
+        )}
         {!hand.heads && width === 2 && <Arrows of={of?.heads[0]} editing={editing} />}
       </div>
       <div class="hand-sizes">
