@@ -37,7 +37,9 @@ function need(entry: Entry): View | undefined {
 }
 
 const Lesson = later('the lesson', () => import('./lessons/Rail'));
-const Opened = later('the example', () => import('../views/gallery/beside'));
+const Opened = later('the example', () =>
+  import('../views/gallery').then(({ Opened: Component }) => ({ Component })),
+);
 const Share = later('the dialog', () => import('./Share'));
 
 // A refusal in one view is not shown in the next view, which shows the run from before.

@@ -6,6 +6,10 @@ import { Card } from './gallery/Card';
 import { useOpening } from './gallery/useOpening';
 import './gallery.css';
 
+// What of the gallery stands beside other views.
+export { Component as Opened } from './gallery/Opened';
+export { Shelf } from './gallery/Shelf';
+
 const tag = signal('');
 const text = signal('');
 

@@ -355,7 +355,7 @@ function Beside() {
     let here = true;
     whenIdle(() => {
       if (here)
-        import('./gallery/beside').then(
+        import('./gallery').then(
           (found) => {
             if (here) setShelf(() => found.Shelf);
           },
