@@ -57,6 +57,14 @@ static size_t nucleus(const choice *choices, size_t count, double top_p) {
     return n;
 }
 
+/* Returns the number of leading choices whose weights are at least the share `min_p` of the largest
+ * weight. It is at least 1. The choices are sorted by falling weight. */
+static size_t near_largest(const choice *choices, size_t count, double min_p) {
+    while (count > 1 && choices[count - 1].weight < min_p * choices[0].weight)
+        count--;
+    return count;
+}
+
 attn_status attn_models_check_sampling(const attn_generate_options *o, attn_error *err) {
     if (!o->samples)
         return ATTN_OK;
@@ -66,6 +74,8 @@ attn_status attn_models_check_sampling(const attn_generate_options *o, attn_erro
         return attn_fail(err, ATTN_EARG, "temperature", "expected a number above 0");
     if (!(o->top_p > 0 && o->top_p <= 1))
         return attn_fail(err, ATTN_EARG, "top_p", "expected a number above 0, at most 1");
+    if (!(o->min_p >= 0 && o->min_p <= 1))
+        return attn_fail(err, ATTN_EARG, "min_p", "expected a number from 0 to 1");
     return ATTN_OK;
 }
 
@@ -79,6 +89,7 @@ attn_status attn_models_draw(const float *logits, const attn_model_config *confi
     if (options->top_k && options->top_k < count)
         count = options->top_k;
     count = nucleus(choices, count, options->top_p);
+    count = near_largest(choices, count, options->min_p);
     const double at = uniform * sum_of(choices, count);
     for (double sum = choices[0].weight; i + 1 < count && sum <= at; i++)
         sum += choices[i + 1].weight;

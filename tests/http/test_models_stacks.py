@@ -132,22 +132,24 @@ def test_generation_goes_on_with_the_text(daemon, decoder):
     assert shorter[0]["heatmap"]["labels"] == {"query": tokens, "key": ["<bos>", "the", "red"] + tokens[:-1]}
 
 
-def sample(logits, temperature, top_k, top_p, uniform):
+def sample(logits, temperature, top_k, top_p, min_p, uniform):
     """One draw, as server/api/README.md defines it."""
     order = np.lexsort((np.arange(2, 9), -logits[2:])) + 2
     weights = np.exp((logits[order].astype(float) - logits.max()) / temperature)[:top_k]
     kept = weights[:1 + np.searchsorted(np.cumsum(weights), top_p * weights.sum() * (1 - 1e-12))]
+    kept = kept[kept >= min_p * kept[0]]
     return int(order[min(np.searchsorted(np.cumsum(kept), uniform * kept.sum(), side="right"), len(kept) - 1)])
 
 
-@pytest.mark.parametrize("way", [{}, {"temperature": 0.5}, {"temperature": 4}, {"top_k": 3}, {"top_p": 0.7}, {"temperature": 2, "top_k": 5, "top_p": 0.8}])
+@pytest.mark.parametrize("way", [{}, {"temperature": 0.5}, {"temperature": 4}, {"top_k": 3}, {"top_p": 0.7}, {"temperature": 2, "top_k": 5, "top_p": 0.8},
+                                 {"min_p": 0.4}, {"temperature": 4, "top_k": 6, "top_p": 0.9, "min_p": 0.6}])
 def test_sampling_is_that_of_a_loop(daemon, decoder, way):
     seen = set()
     for seed in range(12):
         ids = generate(daemon, decoder, text="the", max_length=5, seed=seed, **{"return": []}, **way)["sequences"][0]["target"]["ids"]
         logits, _ = continued(daemon, decoder, "the", ids[:-1])
         stream = int(rng.bits(seed, np.uint64(0)))
-        wanted = [sample(row, way.get("temperature", 1), way.get("top_k", 9), way.get("top_p", 1), float(rng.uniform(stream, 1, t)[0]))
+        wanted = [sample(row, way.get("temperature", 1), way.get("top_k", 9), way.get("top_p", 1), way.get("min_p", 0), float(rng.uniform(stream, 1, t)[0]))
                   for t, row in enumerate(logits)]
         assert ids == wanted
         seen |= set(ids)
@@ -198,6 +200,8 @@ def test_text_and_pictures(daemon, encoder, decoder):
     ("decoder/attention", {"text": "the", "return": "encoder_output"}, "invalid_value", "/return"),
     ("decoder/attention", {}, "invalid_value", "/text"),
     ("decoder/generate", {"text": "the", "temperature": 2}, "invalid_value", "/temperature"),
+    ("decoder/generate", {"text": "the", "min_p": 0.5}, "invalid_value", "/min_p"),
+    ("decoder/generate", {"text": "the", "seed": 1, "min_p": 1.5}, "invalid_value", "/min_p"),
     ("decoder/generate", {"text": "the", "seed": 1, "num_beams": 2}, "invalid_value", "/num_beams"),
     ("decoder/generate", {"text": "the", "stop_tokens": ["lorry"]}, "invalid_value", "/stop_tokens/0"),
     ("decoder/generate", {"text": "the", "stop_token_ids": [9]}, "invalid_value", "/stop_token_ids/0"),

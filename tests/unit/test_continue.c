@@ -203,6 +203,11 @@ static int32_t draw(const float *z, const attn_generate_options *o, double unifo
         kept += weight[i] = exp((double)z[order[i]] / o->temperature);
     while (count < n && (!count || share < o->top_p * kept))
         share += weight[count++];
+    while (count > 1 && weight[count - 1] < o->min_p * weight[0])
+        count--;
+    share = 0;
+    for (size_t i = 0; i < count; i++)
+        share += weight[i];
     for (size_t i = 0; i < count; i++) {
         sum += weight[i];
         if (sum > uniform * share)
@@ -215,7 +220,9 @@ static void test_sampling(void **state) {
     static const struct {
         double temperature, top_p;
         size_t top_k;
-    } ways[] = {{1, 1, 0}, {0.5, 1, 0}, {3, 1, 0}, {1, 0.6, 0}, {1, 1, 3}, {2, 0.8, 4}, {1, 1, 1}};
+        double min_p;
+    } ways[] = {{1, 1, 0, 0},   {0.5, 1, 0, 0}, {3, 1, 0, 0},   {1, 0.6, 0, 0},   {1, 1, 3, 0},
+                {2, 0.8, 4, 0}, {1, 1, 1, 0},   {1, 1, 0, 0.4}, {3, 0.9, 5, 0.6}, {1, 1, 0, 1}};
     size_t seen = 0, ends = 0;
     made m = open_made(ATTN_MODEL_SINUSOIDAL);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
@@ -226,6 +233,7 @@ static void test_sampling(void **state) {
             options.temperature = ways[w].temperature;
             options.top_p = ways[w].top_p;
             options.top_k = ways[w].top_k;
+            options.min_p = ways[w].min_p;
             options.seed = seed;
             generate(&m, &options, B);
             for (size_t b = 0; b < B; b++) {
@@ -372,6 +380,8 @@ static void test_edges(void **state) {
         {{.beams = 2, .samples = true, .temperature = 1, .top_p = 1}, "beams"},
         {{.beams = 1, .samples = true, .temperature = 0, .top_p = 1}, "temperature"},
         {{.beams = 1, .samples = true, .temperature = 1, .top_p = 1.5}, "top_p"},
+        {{.beams = 1, .samples = true, .temperature = 1, .top_p = 1, .min_p = 1.5}, "min_p"},
+        {{.beams = 1, .samples = true, .temperature = 1, .top_p = 1, .min_p = NAN}, "min_p"},
         {{.beams = 1, .stop = (const int32_t[]){V}, .stop_count = 1}, "stop/0"},
     };
     int64_t length = 12;

@@ -309,9 +309,10 @@ typedef struct attn_generated_step {
  *
  * Sampling draws token t of sequence b. It sorts all tokens but pad and begin by falling
  * probability, then by id, and gives them the weights e^(logit / temperature). It keeps the first
- * top_k tokens, and of these the fewest first ones whose weights reach the share top_p of their sum
- * (Holtzman et al. 2020). It adds up the weights that are kept, in order, and takes the token at
- * which the sum first exceeds u times the sum of them all, where u =
+ * top_k tokens, of these the fewest first ones whose weights reach the share top_p of their sum
+ * (Holtzman et al. 2020), and of these the tokens whose weights are at least min_p times the largest
+ * weight (Nguyen et al. 2024). It adds up the weights that are kept, in order, and takes the token
+ * at which the sum first exceeds u times the sum of them all, where u =
  * attn_rng_uniform(attn_rng_bits(seed, b), t) (rng.h). */
 typedef struct attn_generate_options {
     size_t beams; /* hypotheses for each source; 1 (default): greedy search */
@@ -328,6 +329,7 @@ typedef struct attn_generate_options {
     bool samples;       /* draw each token; only with one beam */
     double temperature; /* sampling: above 0, default 1 */
     double top_p;       /* sampling: above 0, at most 1 (default) */
+    double min_p;       /* sampling: 0 (default) to 1 */
     size_t top_k;       /* sampling: 0 (default) keeps all tokens */
     uint64_t seed;      /* sampling: default 0 */
     /* [intervention_count], default none. Allowed are ATTN_ABLATE_ZERO and ATTN_SCALE_HEAD of all

@@ -2,13 +2,13 @@
  * answer also has the attention of each step in the last layer: the cross-attention or, for a model
  * without an encoder, the self-attention. A search with one beam can be answered as server-sent
  * events, one for each step. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "api/interventions/interventions_api.h"
 #include "api/models/models_api.h"
 #include "api/models/models_call.h"
 #include "api/models/models_growing.h"
+#include "api/models/models_sampling.h"
 #include "api/models/models_steps.h"
 #include "api/runs/runs_api.h"
 #include "api/sequences/sequences_api.h"
@@ -29,8 +29,9 @@ typedef struct body {
     srv_side source;
     srv_sight_input sight;
     int offset_unit;
-    int64_t num_beams, max_length, num_alternatives, decimals, timeout_ms, top_k, seed;
-    double length_penalty, temperature, top_p;
+    int64_t num_beams, max_length, num_alternatives, decimals, timeout_ms;
+    double length_penalty;
+    srv_sampling sampling;
     srv_strings stop_tokens;
     srv_ints stop_token_ids;
     srv_interventions interventions;
@@ -77,17 +78,7 @@ const srv_field srv_models_generate_fields[] = {
     SRV_REAL_ROW(
         body, length_penalty, -10, 10,
         "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
-    SRV_INT_ROW(body, seed, 0, 9007199254740991.0,
-                "Draw each token at random; the same seed, the same tokens. Default: take the most "
-                "probable token."),
-    SRV_REAL_ROW(body, temperature, 0.001, 1000,
-                 "With seed: logits are divided by it; default 1. Below 1, probable tokens become "
-                 "more probable."),
-    SRV_INT_ROW(body, top_k, 1, 1048576,
-                "With seed: draw from this many of the most probable tokens; default all."),
-    SRV_REAL_ROW(body, top_p, 0.000001, 1,
-                 "With seed: draw from the fewest most probable tokens, of those of top_k, whose "
-                 "probabilities reach this share; default 1."),
+    SRV_SAMPLING_ROWS(body, sampling),
     SRV_FIELD_ROW(body, stop_tokens, SRV_STRINGS,
                   "Words of the vocabulary that end a sequence as <eos> does, such as [\".\"].",
                   .max = SRV_STOPS),
@@ -123,23 +114,6 @@ static bool reads_bare(const call *c) {
     return continues(c) && c->pass.model->known;
 }
 
-/* Checks that options of sampling come with a seed, and that sampling has one beam. */
-static bool check_sampling(const srv_scope *scope, const body *b) {
-    static const char *const options[] = {"temperature", "top_k", "top_p"};
-    const bool samples = srv_given(scope, "seed");
-    for (size_t i = 0; !samples && i < sizeof options / sizeof *options; i++)
-        if (srv_given(scope, options[i]))
-            return srv_refuse(scope, SRV_VALUE, options[i],
-                              "%s needs seed, which is not in this request: tokens are then drawn, "
-                              "the same for the same seed",
-                              options[i]);
-    return !samples || b->num_beams == 1 ||
-           srv_refuse(
-               scope, SRV_VALUE, "num_beams",
-               "tokens are drawn for one sequence alone: expected 1 with seed, found %" PRId64,
-               b->num_beams);
-}
-
 static bool decode(call *c) {
     srv_request *req = c->pass.req;
     body *b = &c->body;
@@ -159,7 +133,7 @@ static bool decode(call *c) {
                            "the model \"%s\" is an encoder, which generates no tokens: ask "
                            "/v1/models/%s/attention for its logits",
                            c->pass.model->id, c->pass.model->id);
-    if (!check_sampling(&c->pass.scope, b))
+    if (!srv_sampling_check(&c->pass.scope, b->num_beams))
         return false;
     source.unit = (srv_offset_unit)b->offset_unit;
     if (!srv_models_read(&source, &b->source, &c->source))
@@ -371,11 +345,7 @@ static bool compute(void *data) {
     options.intervention_count = c->intervention_count;
     options.length_penalty = c->body.length_penalty;
     options.alternatives = (size_t)c->body.num_alternatives;
-    options.samples = srv_given(&c->pass.scope, "seed");
-    options.seed = (uint64_t)c->body.seed;
-    options.temperature = c->body.temperature;
-    options.top_k = (size_t)c->body.top_k;
-    options.top_p = c->body.top_p;
+    srv_sampling_set(&c->pass.scope, &c->body.sampling, &options);
     options.want_weights = shows_weights(c);
     attn_status status =
         c->out && c->made
@@ -587,8 +557,7 @@ srv_outcome srv_models_generate(srv_request *req) {
               .body = {.num_beams = 1,
                        .decimals = -1,
                        .length_penalty = 0.6,
-                       .temperature = 1,
-                       .top_p = 1,
+                       .sampling = SRV_SAMPLING_DEFAULTS,
                        .figure = SRV_FIGURE_DEFAULTS}};
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
     srv_growing_end(&c.growing);
