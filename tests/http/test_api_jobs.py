@@ -274,12 +274,12 @@ def test_clients_that_leave_or_do_not_read(start):
         sock.sendall(f"GET {path(job, '/events')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert sock.recv(20).startswith(b"HTTP/1.1 200")
     gone.close()
-    eventually(lambda: daemon.metric("attnd_client_gone_total") >= 1)
+    assert eventually(lambda: daemon.metric("attnd_client_gone_total") >= 1)
     listener = Events(daemon, job)
     steps = [e[2]["step"] for e, _ in zip((e for e in listener if e[1] == "progress"), range(20))]
     assert steps == sorted(steps)  # nobody waits for the deaf one
     deaf.close()
-    eventually(lambda: daemon.metric("attnd_client_gone_total") >= 2)
+    assert eventually(lambda: daemon.metric("attnd_client_gone_total") >= 2)
     listener.close()
     remove(daemon, job)
 
@@ -476,7 +476,7 @@ def test_jobs_wait_for_memory_and_never_take_more(daemon, start):
     Events(daemon, two).until("progress")
     for job in (one, two):
         remove(daemon, job)
-    eventually(lambda: daemon.metric("attnd_memory_reserved_bytes") < one["reserved_bytes"])
+    assert eventually(lambda: daemon.metric("attnd_memory_reserved_bytes") < one["reserved_bytes"])
 
 
 @pytest.mark.parametrize("fields", [

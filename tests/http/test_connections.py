@@ -105,7 +105,7 @@ def test_while_none_is_idle_newcomers_wait(start):
         for sock in sockets:
             sock.sendall(http_post(LONG, f"Content-Length: {len(LONG)}"))
         # The fifth found four with requests, or an idle one that gave way to it.
-        eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") >= 4)
+        assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") >= 4)
         waiting = stack.enter_context(socket.create_connection((daemon.host, daemon.port), PATIENCE))
         waiting.sendall(HEALTH)
         for sock in sockets:

@@ -152,7 +152,7 @@ def test_jobs_that_are_none_are_set_aside(start, tmp_path):
     job = daemon.post("/v1/jobs", TRAIN)
     assert job.status_code == 202, job.text
     job = job.json()["id"]
-    eventually(lambda: daemon.get(f"/v1/jobs/{job}").json()["state"] == "done")
+    assert eventually(lambda: daemon.get(f"/v1/jobs/{job}").json()["state"] == "done")
     model = daemon.get(f"/v1/jobs/{job}").json()["model"]
     assert daemon.stop() == 0
     fill_with_rubbish(tmp_path, "job-000000000000000{}.json".format)

@@ -150,7 +150,7 @@ def test_counts_equal_what_clients_saw(start):
         return text, {(labels["route"], labels["method"], labels["code"]): value
                       for _, labels, value in parse(text)["attnd_requests_total"][1]}
 
-    eventually(lambda: counted()[1] == dict(seen))  # the last is counted when its answer is out
+    assert eventually(lambda: counted()[1] == dict(seen))  # the last is counted when its answer is out
     text, found = counted()
     assert found == dict(seen)
     assert "secret" not in text and "no-such" not in text

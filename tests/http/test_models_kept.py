@@ -75,7 +75,7 @@ def test_a_trained_model_survives_a_restart(start, tmp_path, jobs_dir):
     args = (*PROMPT, "--models-dir", str(tmp_path / "models"), *(("--jobs-dir", str(tmp_path / "jobs")) if jobs_dir else ()))
     service = start(*args)
     job = service.post("/v1/jobs", SHORT).json()
-    eventually(lambda: service.get(job_path(job)).json()["state"] == "done")
+    assert eventually(lambda: service.get(job_path(job)).json()["state"] == "done")
     model = {"id": service.get(job_path(job)).json()["model"]}
     about = service.get(path(model)).json()
     assert files(tmp_path / "models") == ([] if jobs_dir else [f"{model['id']}.safetensors"])
@@ -145,7 +145,7 @@ def test_a_file_that_is_still_being_copied(start, tmp_path):
         for _ in range(5):
             assert service.get("/v1/models/new").json()["code"] == "damaged"
         file.write(data[100000:])
-    eventually(lambda: service.get("/v1/models/new").status_code == 200)
+    assert eventually(lambda: service.get("/v1/models/new").status_code == 200)
     told = [e for e in service.log(0) if "new.safetensors is not served" in e.get("event", "")]
     assert len(told) == 1  # once for each state of the file
 

@@ -35,7 +35,7 @@ def delete(service, what, one, key):
 def take_right_away(service, folder):
     key_file(folder, "")
     service.signal(signal.SIGHUP)
-    eventually(lambda: service.post("/v1/models", {}, headers=bearer(MAKER)).status_code == 403)
+    assert eventually(lambda: service.post("/v1/models", {}, headers=bearer(MAKER)).status_code == 403)
 
 
 def make(service, what, key=MAKER, **more):
@@ -48,7 +48,7 @@ def make(service, what, key=MAKER, **more):
 def ended(service, job, key=CHIEF):
     def state():
         return service.get(job_path(job), headers=bearer(key)).json()["state"]
-    eventually(lambda: state() in ("done", "failed", "cancelled"))
+    assert eventually(lambda: state() in ("done", "failed", "cancelled"))
     return service.get(job_path(job), headers=bearer(key)).json()
 
 

@@ -270,7 +270,7 @@ def test_a_client_that_leaves(shared):
     stream = Stream(daemon, WORK | {"max_length": 400}, where)
     assert daemon.get(f"/v1/runs/{stream.id}").json()["state"] == "open"
     stream.leave()
-    eventually(lambda: daemon.get(f"/v1/runs/{stream.id}").status_code == 410)
+    assert eventually(lambda: daemon.get(f"/v1/runs/{stream.id}").status_code == 410)
     assert not folder or not list(folder.iterdir())
 
 

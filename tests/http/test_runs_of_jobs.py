@@ -26,7 +26,7 @@ def ended(daemon, body, **kwargs):
     reply = daemon.post("/v1/jobs", body, **kwargs)
     assert reply.status_code == 202, reply.text
     job = reply.json()
-    eventually(lambda: daemon.get(path(job), **kwargs).json()["state"] not in ("queued", "running"), PATIENCE)
+    assert eventually(lambda: daemon.get(path(job), **kwargs).json()["state"] not in ("queued", "running"), PATIENCE)
     return daemon.get(path(job), **kwargs).json()
 
 
@@ -82,9 +82,9 @@ def test_a_deleted_run(daemon):
 def test_a_job_that_is_stopped(daemon):
     """It keeps its best model, and the run of that."""
     job = daemon.post("/v1/jobs", ENDLESS | {"store": True}).json()
-    eventually(lambda: "best" in daemon.get(path(job)).json(), PATIENCE)
+    assert eventually(lambda: "best" in daemon.get(path(job)).json(), PATIENCE)
     assert daemon.post(path(job) + "/cancel").status_code == 200
-    eventually(lambda: daemon.get(path(job)).json()["state"] == "cancelled", PATIENCE)
+    assert eventually(lambda: daemon.get(path(job)).json()["state"] == "cancelled", PATIENCE)
     same_as_the_model(daemon, daemon.get(path(job)).json())
 
 
@@ -106,7 +106,7 @@ def done_without_a_run(daemon, code, reason):
     assert daemon.get(f"/v1/models/{job['model']}").status_code == 200
     assert "its run is not stored: " in job["error"] and reason in job["error"]
     assert any(event.get("line") == f"the run is not stored: {code}" for _, _, event in Events(daemon, job))
-    eventually(lambda: any(f"the run of {job['id']} is not stored" in str(line) for line in daemon.log()))
+    assert eventually(lambda: any(f"the run of {job['id']} is not stored" in str(line) for line in daemon.log()))
 
 
 def test_no_room(start):
@@ -151,11 +151,11 @@ def test_a_job_that_goes_on_after_a_restart(start, tmp_path):
     options = (*PROMPT, "--jobs-dir", str(jobs), "--runs-dir", str(runs))
     daemon = start(*options)
     job = daemon.post("/v1/jobs", STORING | {"num_steps": 2000}).json()
-    eventually(lambda: daemon.get(path(job)).json().get("step", 0) > 20, PATIENCE)
+    assert eventually(lambda: daemon.get(path(job)).json().get("step", 0) > 20, PATIENCE)
     daemon.stop()
     assert not list(runs.iterdir())
     daemon = start(*options)
-    eventually(lambda: daemon.get(path(job)).json()["state"] == "done", PATIENCE)
+    assert eventually(lambda: daemon.get(path(job)).json()["state"] == "done", PATIENCE)
     same_as_the_model(daemon, daemon.get(path(job)).json())
     assert len(list(runs.iterdir())) == 1
 

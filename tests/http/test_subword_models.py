@@ -132,7 +132,7 @@ def test_the_shipped_model_is_as_good_as_its_page_says():
 
 def test_a_job_trains_sub_words(daemon):
     job = daemon.post("/v1/jobs", {"kind": "train", **TINY}).json()
-    eventually(lambda: daemon.get(f"/v1/jobs/{job['id']}").json()["state"] in ("done", "failed"))
+    assert eventually(lambda: daemon.get(f"/v1/jobs/{job['id']}").json()["state"] in ("done", "failed"))
     done = daemon.get(f"/v1/jobs/{job['id']}").json()
     assert done["state"] == "done" and done["scores"]["num_sentences"] == 5, done
     assert 0 < done["peak_bytes"] <= done["reserved_bytes"]
