@@ -4,7 +4,8 @@
 
 #include "models/model_private.h"
 
-/* The state of the pass at which each part of the stream is. */
+/* For each part of a layer, the step whose state is the residual stream after this part.
+ * ATTN_STREAM_INPUT is in no layer and has no step. */
 static const attn_state_step part_steps[] = {
     [ATTN_STREAM_SELF_ATTENTION] = ATTN_STATE_SELF_ATTENTION_SUM,
     [ATTN_STREAM_CROSS_ATTENTION] = ATTN_STATE_CROSS_ATTENTION_SUM,

@@ -15,9 +15,9 @@
 /* --- the levels --- */
 
 /* The overview begins at the lowest level with at most LEAST_CELLS cells along each side, but not
- * above LEVEL, or not above LEVEL + 1 if a side has more than MOST_CELLS cells at LEVEL. There is
- * no overview if the lowest level with at most LEAST_CELLS cells is below 2. An overview from level
- * 5 on has 0.3 % of the bytes of float32 weights. A tile of level 4, which this overview lacks, is
+ * above LEVEL. If a side has more than MOST_CELLS cells at LEVEL, this bound is LEVEL + 1. If the
+ * lowest level with at most LEAST_CELLS cells is 0 or 1, there is no overview. An overview that
+ * begins at level 5 has 0.3 % of the bytes of float32 weights. It lacks level 4, a tile of which is
  * computed from 2^24 weights. */
 enum { LEAST_CELLS = 512, LEVEL = 5, MOST_CELLS = 2048 };
 

@@ -1,5 +1,5 @@
-/* Characters: their UTF-8, their classes and their lower case, as the reference of tokenizer.json
- * (PyPI `tokenizers`) defines them. tests/tools/character-classes makes the tables. */
+/* Characters: their UTF-8, their classes and their lower case, as PyPI `tokenizers`, the reference
+ * implementation of tokenizer.json, defines them. tests/tools/character-classes makes the tables. */
 #ifndef ATTN_CHARACTER_H
 #define ATTN_CHARACTER_H
 

@@ -1,7 +1,8 @@
-/* Rewrites texts by the characters map of SentencePiece, in the way of the reference of
- * tokenizer.json. A grapheme of less than six bytes is looked up as a whole; if that fails, or if
- * the grapheme is longer, each of its characters is looked up. A lookup finds the shortest prefix
- * that is in the trie. Its replacement takes the place of all bytes that were looked up. */
+/* Rewrites texts by the characters map of SentencePiece, as PyPI `tokenizers`, the reference
+ * implementation of tokenizer.json, does. A grapheme of less than six bytes is looked up as a whole;
+ * if that fails, or if the grapheme is longer, each of its characters is looked up. A lookup finds
+ * the shortest prefix that is in the trie. Its replacement takes the place of all bytes that were
+ * looked up. */
 #include "tokens/charsmap.h"
 
 #include <string.h>

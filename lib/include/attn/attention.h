@@ -213,8 +213,9 @@ enum {
 /* The cost of a computation. */
 typedef struct attn_cost {
     double cells; /* cells of the weights: B * Hq * L * S */
-    /* Floating-point operations: products of queries and keys, their score maps, tanh, and products
-     * of weights and values. A multiply-add counts as 2, a tanh as 1. */
+    /* Floating-point operations: the products of queries and keys with the matrices of the score
+     * form, position encodings, the scores, the products of weights and values, and the mixing of
+     * heads. The normaliser is not counted. A multiply-add counts as 2, a tanh as 1. */
     double operations;
     size_t work_bytes; /* bytes of scratch memory and packed operands */
     /* the part of work_bytes that attn_attention_new takes; attn_attention_run takes the rest */
@@ -275,8 +276,9 @@ typedef struct attn_range {
  * ATTN_ENONFINITE with err->where = "key/0/3/1". */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err);
-/* One of the heads that output head g reads, number n < dims.reads, with its factor. `column` is
- * where the values of g begin in a row of head_outputs. Only if weights are mixed. */
+/* If weights are mixed, output head g is a sum over dims.reads heads. Term n of the sum is `factor`
+ * times the weights of head `head` times the values of g. This product of weights and values begins
+ * at column `column` in the rows of `head` in attn_results.head_outputs. */
 typedef struct attn_head_read {
     size_t head, column;
     double factor;

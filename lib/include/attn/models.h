@@ -268,10 +268,11 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
 
 enum { ATTN_ALTERNATIVES_MOST = 64 };
 
-/* The most probable tokens of a step of a search, the most probable one first, without pad and
- * begin, which a search never takes unless the configuration has any_ids. Log probabilities are
- * those of the softmax over all tokens.
- * `count` is attn_generate_options.alternatives, or the number of all tokens if these are fewer. */
+/* The most probable tokens of a step of a search, the most probable one first. pad and begin are
+ * among them only if the configuration has any_ids, since else a search never takes them. Log
+ * probabilities are those of the softmax over all tokens, pad and begin included. `count` is
+ * attn_generate_options.alternatives, or the number of tokens that a search may take if these are
+ * fewer. */
 typedef struct attn_alternatives {
     size_t count;
     int32_t *ids;              /* [count] */

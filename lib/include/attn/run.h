@@ -180,8 +180,8 @@ const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t inde
  * layer has the number info->layer + l. */
 size_t attn_run_site_layers(const attn_run *run, size_t index);
 size_t attn_run_site_entries(const attn_run *run, size_t index);
-/* Returns the bytes of the keys and values that the sites of the run gather from blocks when they
- * are opened; at most the limit of the arena. */
+/* Returns how many bytes of keys and values all sites of the run gather from blocks when they are
+ * opened. attn_run_open refuses a run in which this exceeds the limit of its arena. */
 size_t attn_run_gathered(const attn_run *run);
 /* Opens site `index`: gathers its keys and values if they lie in blocks (attn/pages.h), compiles
  * its masks, and transforms its queries and keys if the score form needs this. A site is opened

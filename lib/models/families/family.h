@@ -48,7 +48,7 @@ enum {
     ONE_PLUS = 2, /* 1 is added to every number */
     PAIRED = 4,   /* the rows of a head are in the order of interleaved rotary positions */
     BY_HEAD = 8, /* the parts of a tensor alternate by heads: q, k and v of head 0, of head 1, … */
-    COPIED = 16, /* the model keeps a copy of the matrix */
+    COPIED = 16, /* the model copies the matrix; others stay views of the file's tensors */
     WHOLE = 32,  /* both names are complete, without ".weight" or ".bias" */
     /* one tensor has the rows of several parameters; this parameter is the first of them */
     PART_ONE = 64,

@@ -1,6 +1,6 @@
-/* Checks that field tables cannot express, such as fields that need or exclude each other, and the
- * labels of queries and keys. Checks take a scope, which says which fields of one decoded object
- * (the body, or an object inside it) were given, and where this object stands in the body. */
+/* The checks that a table of fields cannot express, such as that two fields exclude each other, and
+ * the labels of queries and keys. Each check takes a scope, which says which fields of one decoded
+ * object (the body, or an object inside it) were given, and where this object is in the body. */
 #ifndef SRV_SCOPE_H
 #define SRV_SCOPE_H
 

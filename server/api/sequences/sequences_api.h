@@ -66,10 +66,11 @@ struct srv_sequence {
     const char *text; /* the text that was sent; NULL: tokens or ids were sent */
     size_t *spans;    /* [length + 1, 2] `offsets` in bytes; NULL: no text was sent */
     uint8_t *keep;    /* [length] 0: the token is hidden from attention; NULL: none is hidden */
-    int32_t *words;   /* [length] number of the word that a token is part of, -1: it stands alone;
-                         NULL: no text was sent, or tokens are words */
-    int32_t
-        *segments; /* [length] 1 for tokens of a second text, as the template says; NULL: all 0 */
+    /* [length] number of the word that a token is part of, -1: it stands alone; NULL: no text was
+     * sent, or tokens are words */
+    int32_t *words;
+    /* [length] 1 for tokens of a second text, as the template says; NULL: all 0 */
+    int32_t *segments;
     const srv_sequence *merged; /* the words made by srv_models_words, if the answer has them */
 };
 

@@ -1,4 +1,5 @@
-/* Merges tokens to words, and joins the texts of pairs. */
+/* What is derived from the tokens of sequences: the array of their segments, the words that they are
+ * part of, and their texts for people. */
 #include <string.h>
 
 #include "api/sequences/sequences_api.h"

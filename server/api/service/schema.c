@@ -258,7 +258,8 @@ static void put_texts(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
-/* Writes the schema of a number, or of a name in its place if the row has choices. */
+/* Writes the schema of a number. A real number whose row has choices may also be given as one of
+ * these names. */
 static void put_number(attn_json_text *j, const srv_field *f, bool nullable) {
     const char *type = f->kind == SRV_INT ? "integer" : "number";
     if (f->kind == SRV_INT || !f->choices) {
