@@ -54,11 +54,12 @@ def quiet_median(measure, count=RUNS):
 
 
 def sizes():
+    """The elements are a row of their own: no visitor of the page loads attn.js, which repeats what it needs of the page's code."""
     total = 0
     index = (DIST / "index.html").read_text()
     for file in DIST.glob("*.gz"):
         name = file.name[:-3]
-        if name.startswith(("swagger", "icon", "docs", "lessons-", "Rail-", "give-")) or name.endswith(".d.ts"):
+        if name.startswith(("swagger", "icon", "docs", "lessons-", "Rail-", "give-", "attn.js")) or name.endswith(".d.ts"):
             continue
         total += file.stat().st_size
     seen, ahead = set(), [n for n in os.listdir(DIST) if f"web/{n}\"" in index and not n.endswith((".gz", ".br", ".svg")) and not n.startswith("worker")]
@@ -71,6 +72,7 @@ def sizes():
         ahead += [n for n in os.listdir(DIST) if n.endswith(".js") and (f'from"./{n}"' in text or f'import"./{n}"' in text)]
     first = sum((DIST / f"{n}.gz").stat().st_size for n in seen) + (DIST / "index.html.gz").stat().st_size
     say("all of the page, gzipped, without the reference and the lessons", total / 1000, "KB", 190)
+    say("the elements, one file for other pages, gzipped", (DIST / "attn.js.gz").stat().st_size / 1000, "KB", 36)
     say("what the first view loads, gzipped", first / 1000, "KB", 60)
 
 

@@ -328,6 +328,24 @@ def test_a_page_compiles_against_the_types(site, tmp_path):
         assert done.returncode != 0 and word in done.stdout, line
 
 
+def test_the_module_is_one_file(site, open_page):
+    """A notebook loads the text of the module from a blob: address, where no relative import works, and an HTML export holds that text."""
+    folder, origin, daemon = site
+    (folder / "blob.html").write_text("<!doctype html><meta charset=utf-8><title>blob</title><div id=cell></div>")
+    page = open_page(origin + "/blob.html", allow=["asks " + daemon.url])
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate(f"""async () => {{
+        const text = await (await fetch('{daemon.url}/web/attn.js')).text();
+        const {{default: widget}} = await import(URL.createObjectURL(new Blob([text], {{type: 'text/javascript'}})));
+        const traits = {{kind: 'words', data: {DATA}}};
+        widget.render({{el: document.getElementById('cell'),
+                       model: {{get: (name) => traits[name], set() {{}}, save_changes() {{}}, on() {{}}, off() {{}}}}}});
+    }}""")
+    page.wait_for_selector("attn-words .words-query li:has-text('cat')")
+    assert [url for url in asked if not url.startswith("blob:")] == [daemon.url + "/web/attn.js"]
+
+
 def test_the_code_says_what_the_types_say(site, open_page):
     """The module has what attn.d.ts declares. tsc compares the types of both (src/elements/declared.ts)."""
     folder, origin, daemon = site
