@@ -11,8 +11,6 @@
 #include "kernels/pointwise.h"
 #include "models/model_private.h"
 
-enum { BEAMS_MOST = 64 };
-
 /* The results of a step, which live as long as the search. */
 typedef struct step_result {
     int32_t *token; /* [rows] the token that extends each row */
@@ -69,10 +67,6 @@ typedef struct candidate {
     double own;
 } candidate;
 
-attn_generate_options attn_generate_defaults(void) {
-    return (attn_generate_options){.beams = 1, .length_penalty = 0.6, .temperature = 1, .top_p = 1};
-}
-
 static void end_at(search *s, size_t b, double sum, ending end) {
     const double penalty = s->beams == 1 ? 0 : s->options->length_penalty;
     end.score = sum / pow((5.0 + (double)(end.steps - s->prompted[b])) / 6.0, penalty);
@@ -111,7 +105,7 @@ static void insert_row(const search *s, size_t row, double max, double rest, can
     const float *z = s->walk.logits + row * c->target_vocabulary;
     const double base = s->sums[row] - max - rest;
     for (size_t v = 0; v < c->target_vocabulary; v++)
-        if (attn_models_may_write(c, (int32_t)v))
+        if (attn_models_may_write(c, (int32_t)v) && z[v] > -INFINITY)
             insert(best, count, most, (candidate){base + z[v], row, (int32_t)v, z[v] - max - rest});
 }
 
@@ -143,6 +137,23 @@ static attn_status draw_candidate(const search *s, size_t b, size_t t, double ma
     return ATTN_OK;
 }
 
+/* Changes the logits of source b at step t by the penalties. Such a search has one beam, so that b is
+ * the number of the row and each step has the next token of the sequence. */
+static attn_status penalise(const search *s, size_t b, size_t t, float *logits, attn_error *err) {
+    const attn_model_config *c = &s->walk.model->config;
+    const int32_t *prompt = s->prompts + b * s->S;
+    const size_t prompted = s->prompted[b];
+    attn_arena *arena = s->walk.pass.arena;
+    int32_t *ids = attn_arena_zeroed(arena, t + 1, sizeof *ids);
+    ATTN_TAKEN(ids, "the tokens of a sequence", err);
+    ids[0] = s->options->bare ? prompt[-1] : c->begin;
+    memcpy(ids + 1, prompt, prompted * sizeof *ids);
+    for (size_t i = prompted; i < t; i++)
+        ids[i + 1] = s->steps[i].token[b];
+    return attn_models_penalise(s->options, ids, prompted + 1, t + 1, c->target_vocabulary, logits,
+                                arena, err);
+}
+
 /* Finds the best candidates of source b at step t: two for each beam, because candidates with an
  * end token do not continue. When sampling, draws one candidate instead. `scratch` [V] is
  * overwritten. */
@@ -152,15 +163,17 @@ static attn_status find_candidates(const search *s, size_t b, size_t t, float *s
     attn_status status = ATTN_OK;
     *count = 0;
     for (size_t row = b * s->beams; !status && row < (b + 1) * s->beams; row++) {
-        const float *z = s->walk.logits + row * V;
+        float *z = s->walk.logits + row * V;
         float max;
         if (s->sums[row] == -INFINITY)
             continue;
+        if (attn_models_penalises(s->options))
+            ATTN_TRY(penalise(s, b, t, z, err));
         const float sum = attn_pointwise_current()->exponentials(scratch, z, V, &max);
         insert_row(s, row, max, log((double)sum), best, count, 2 * s->beams);
         if (s->options->alternatives)
             keep_choices(s, row, t, max, log((double)sum));
-        if (s->options->samples) {
+        if (s->options->samples && *count) {
             *count = 1;
             status = draw_candidate(s, b, t, max, log((double)sum), best, err);
         }
@@ -180,13 +193,16 @@ static void follow_prompt(search *s, size_t b, size_t t) {
 static attn_status extend_beams(search *s, size_t b, size_t t, float *scratch, attn_error *err) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t first = b * s->beams;
-    candidate best[2 * BEAMS_MOST];
+    candidate best[2 * ATTN_MODELS_BEAMS];
     size_t count;
+    const double sum = s->sums[first];
     const attn_status status = find_candidates(s, b, t, scratch, best, &count, err);
     step_result *step = &s->steps[t];
     size_t alive = 0;
     if (status)
         return status;
+    if (!count && sum != -INFINITY) /* penalties forbid all tokens */
+        end_at(s, b, sum, (ending){.steps = t, .row = first});
     for (size_t k = 0; k < s->beams; k++) {
         s->sums[first + k] = -INFINITY;
         step->token[first + k] = c->end < 0 ? 0 : c->end;
@@ -333,7 +349,7 @@ static attn_status run_step(search *s, size_t t, attn_error *err) {
     reorder_caches(s, step, t);
     if (s->options->step && s->beams == 1)
         ATTN_TRY(tell_step(s, t, err));
-    if (s->rows == 1 && t >= s->prompted[0])
+    if (s->rows == 1 && t >= s->prompted[0] && (s->ended[0] || s->sums[0] != -INFINITY))
         ATTN_TRY(tell(s, t, before, err));
     end_longest(s, t + 1);
     return ATTN_OK;
@@ -511,28 +527,6 @@ static attn_status read_back(const search *s, size_t b, attn_generated *out, att
     return status;
 }
 
-static attn_status check_options(const attn_model *model, const attn_generate_options *o,
-                                 attn_error *err) {
-    if (!model->decoder.count)
-        return attn_fail(err, ATTN_EARG, "architecture", "an encoder alone generates no tokens");
-    if (o->beams < 1 || o->beams > BEAMS_MOST)
-        return attn_fail(err, ATTN_EARG, "beams", "expected 1 to %d, found %zu", BEAMS_MOST,
-                         o->beams);
-    if (o->alternatives > ATTN_ALTERNATIVES_MOST)
-        return attn_fail(err, ATTN_EARG, "alternatives", "expected 0 to %d, found %zu",
-                         ATTN_ALTERNATIVES_MOST, o->alternatives);
-    if (!isfinite(o->length_penalty))
-        return attn_fail(err, ATTN_EARG, "length_penalty", "expected a finite number");
-    ATTN_TRY(attn_models_check_sampling(o, err));
-    ATTN_TRY(
-        attn_models_check_interventions(model, o->interventions, o->intervention_count, NULL, err));
-    if (o->bare && model->encoder.count)
-        return attn_fail(err, ATTN_EARG, "bare", "a model with an encoder has no prompt");
-    if (!o->bare && model->config.begin < 0)
-        return attn_fail(err, ATTN_EARG, "begin", "the model has no token that begins a sequence");
-    return attn_ids_check(o->stop, o->stop_count, model->config.target_vocabulary, "stop", err);
-}
-
 /* Checks the sources, and runs the encoder if there is one. */
 static attn_status read_sources(search *s, const attn_batch *batch, attn_error *err) {
     const attn_model *m = s->walk.model;
@@ -565,7 +559,7 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                               .source_lengths = source_lengths,
                               .source_keep = options->source_keep};
     s.walk.pass.lean = attn_models_may_be_lean(model);
-    ATTN_TRY(check_options(model, options, err));
+    ATTN_TRY(attn_models_check_generate(model, options, err));
     ATTN_TRY(read_sources(&s, &batch, err));
     ATTN_TRY(prepare(&s, source_lengths, err));
     ATTN_TRY(search_all(&s, err));

@@ -195,6 +195,8 @@ static void add_search(const attn_model *m, const attn_model_pass *p, const mode
     attn_cost_floats(&step, V);
     for (size_t b = 0; p->samples && b < p->rows; b++)
         attn_models_draw_cost(&m->config, &step);
+    for (size_t b = 0; p->penalises && b < p->rows; b++)
+        attn_models_penalty_cost(&m->config, p->T, &step);
     cost->cells += steps.cells;
     cost->operations += steps.operations;
     attn_cost_bytes(&read, (double)(p->rows * together) * sizeof(int32_t));

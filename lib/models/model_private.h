@@ -416,6 +416,10 @@ void attn_models_activations_cost(const attn_model *model, size_t places, attn_l
  * those of the set. The walk must have run a forward pass with pass.training set. */
 attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_error *err);
 
+enum { ATTN_MODELS_BEAMS = 64 }; /* most beams of a search */
+/* Checks the options of a search with the model. Errors: ATTN_EARG, ATTN_EVALUE. */
+attn_status attn_models_check_generate(const attn_model *model,
+                                       const attn_generate_options *options, attn_error *err);
 /* Checks the options of sampling, if the search samples. Error: ATTN_EARG. */
 attn_status attn_models_check_sampling(const attn_generate_options *options, attn_error *err);
 /* Returns whether a search may take a token. It may take pad and begin only with any_ids. */
@@ -429,6 +433,19 @@ attn_status attn_models_draw(const float *logits, const attn_model_config *confi
 
 /* Adds the bytes that attn_models_draw takes. */
 void attn_models_draw_cost(const attn_model_config *config, attn_layer_cost *cost);
+/* Returns whether the options have a penalty. */
+bool attn_models_penalises(const attn_generate_options *options);
+/* Checks the penalties. Error: ATTN_EARG. */
+attn_status attn_models_check_penalties(const attn_generate_options *options, attn_error *err);
+/* Changes the logits [V] of the token after the `count` tokens of a sequence, the first `prompt` of
+ * which were not generated, by the penalties of the options. Scratch memory is in the arena. Error:
+ * ATTN_ENOMEM. */
+attn_status attn_models_penalise(const attn_generate_options *options, const int32_t *ids,
+                                 size_t prompt, size_t count, size_t V, float *logits,
+                                 attn_arena *arena, attn_error *err);
+/* Adds the bytes for the penalties of a sequence of at most `tokens` tokens. */
+void attn_models_penalty_cost(const attn_model_config *config, size_t tokens,
+                              attn_layer_cost *cost);
 /* Adds the memory for the rows, the steps and the generated sequences of a search. */
 void attn_models_search_cost(const attn_model *model, const attn_model_pass *pass,
                              attn_layer_cost *cost);

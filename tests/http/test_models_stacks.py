@@ -156,6 +156,63 @@ def test_sampling_is_that_of_a_loop(daemon, decoder, way):
     assert len(seen) > (2 if way else 4)
 
 
+def penalised(logits, ids, prompt, way):
+    """Logits after `ids`, the first `prompt` of which are the prompt: transformers' processors, and OpenAI's formula."""
+    z = logits.astype(float)
+    for v in set(ids):
+        z[v] = z[v] * way.get("repetition_penalty", 1) if z[v] < 0 else z[v] / way.get("repetition_penalty", 1)
+    for v in set(ids[prompt:]):
+        z[v] -= way.get("presence_penalty", 0) + way.get("frequency_penalty", 0) * ids[prompt:].count(v)
+    n = way.get("no_repeat_ngram_size", 0)
+    for i in range(len(ids) - n + 1 if n else 0):
+        if ids[i:i + n - 1] == ids[len(ids) - n + 1:]:
+            z[ids[i + n - 1]] = -np.inf
+    return z
+
+
+PENALTIES = [{"repetition_penalty": 1.5}, {"repetition_penalty": 0.6}, {"frequency_penalty": 2}, {"presence_penalty": 3}, {"no_repeat_ngram_size": 1},
+             {"no_repeat_ngram_size": 2}, {"repetition_penalty": 2, "frequency_penalty": -0.5, "presence_penalty": 1, "no_repeat_ngram_size": 3}]
+
+
+@pytest.mark.parametrize("way", PENALTIES)
+def test_penalties_are_those_of_a_loop(daemon, decoder, way):
+    """Greedy and drawn; each token is the largest logit, or the draw of the logits, after the penalties."""
+    free = set()
+    for text in ("the", "the red the red", "car the car"):
+        prompt = 1 + len(text.split())
+        for seed in (None, 3, 4):
+            more = {} if seed is None else {"seed": seed, "temperature": 3}
+            answer = generate(daemon, decoder, text=text, max_length=6, num_alternatives=3, **more, **way)["sequences"][0]
+            ids = answer["target"]["ids"]
+            logits, _ = continued(daemon, decoder, text, ids[:-1])
+            before = [1, *(4 + WORDS.index(word) for word in text.split())]
+            stream = int(rng.bits(seed or 0, np.uint64(0)))
+            for t, row in enumerate(logits):
+                z = penalised(row, before + ids[:t], prompt, way)
+                if seed is None:
+                    assert ids[t] == 2 + int(np.argmax(z[2:])), (text, t)
+                else:
+                    assert ids[t] == sample(z, 3, 9, 1, 0, float(rng.uniform(stream, 1, t)[0])), (text, t)
+                chances = z - z.max() - np.log(np.exp(z - z.max()).sum())
+                told = answer["steps"][t]
+                assert abs(np.log(told["probability"]) - chances[ids[t]]) < 1e-4
+                assert all(a["probability"] > 0 for a in told["alternatives"])
+            whole = generate(daemon, decoder, text=text, max_length=6, **more)["sequences"][0]["target"]["ids"]
+            free.add(whole == ids)
+    assert False in free  # the penalty changes a text
+
+
+def test_all_tokens_are_forbidden(daemon, decoder):
+    """no_repeat_ngram_size 1: when each token was taken once, the text ends there, as a stream, too."""
+    body = {"text": "the red car", "max_length": 9, "no_repeat_ngram_size": 1, "num_alternatives": 9}
+    answer = generate(daemon, decoder, **body)["sequences"][0]
+    ids = answer["target"]["ids"]
+    assert len(ids) == len(set(ids)) and not set(ids) & {4 + WORDS.index(word) for word in ("the", "red", "car")}
+    assert all(step["probability"] > 0 for step in answer["steps"])
+    events = daemon.post(path(decoder, "/generate"), body | {"stream": True}).text
+    assert events.count("event: token") == len(ids) and "event: done" in events
+
+
 def test_tokens_that_stop(daemon, decoder):
     free = generate(daemon, decoder, text="the red", max_length=6, **{"return": []})["sequences"][0]["target"]["tokens"]
     word = next(token for token in free if token in WORDS)
@@ -203,6 +260,9 @@ def test_text_and_pictures(daemon, encoder, decoder):
     ("decoder/generate", {"text": "the", "min_p": 0.5}, "invalid_value", "/min_p"),
     ("decoder/generate", {"text": "the", "seed": 1, "min_p": 1.5}, "invalid_value", "/min_p"),
     ("decoder/generate", {"text": "the", "seed": 1, "num_beams": 2}, "invalid_value", "/num_beams"),
+    ("decoder/generate", {"text": "the", "repetition_penalty": 0}, "invalid_value", "/repetition_penalty"),
+    ("decoder/generate", {"text": "the", "presence_penalty": 1, "num_beams": 2}, "invalid_value", "/num_beams"),
+    ("decoder/generate", {"text": "the", "no_repeat_ngram_size": 0}, "invalid_value", "/no_repeat_ngram_size"),
     ("decoder/generate", {"text": "the", "stop_tokens": ["lorry"]}, "invalid_value", "/stop_tokens/0"),
     ("decoder/generate", {"text": "the", "stop_token_ids": [9]}, "invalid_value", "/stop_token_ids/0"),
 ])

@@ -382,6 +382,10 @@ static void test_edges(void **state) {
         {{.beams = 1, .samples = true, .temperature = 1, .top_p = 1.5}, "top_p"},
         {{.beams = 1, .samples = true, .temperature = 1, .top_p = 1, .min_p = 1.5}, "min_p"},
         {{.beams = 1, .samples = true, .temperature = 1, .top_p = 1, .min_p = NAN}, "min_p"},
+        {{.beams = 2, .repetition_penalty = 2}, "beams"},
+        {{.beams = 1, .repetition_penalty = -1}, "repetition_penalty"},
+        {{.beams = 1, .frequency_penalty = INFINITY}, "frequency_penalty"},
+        {{.beams = 1, .presence_penalty = NAN}, "presence_penalty"},
         {{.beams = 1, .stop = (const int32_t[]){V}, .stop_count = 1}, "stop/0"},
     };
     int64_t length = 12;

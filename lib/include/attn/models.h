@@ -314,7 +314,16 @@ typedef struct attn_generated_step {
  * (Holtzman et al. 2020), and of these the tokens whose weights are at least min_p times the largest
  * weight (Nguyen et al. 2024). It adds up the weights that are kept, in order, and takes the token
  * at which the sum first exceeds u times the sum of them all, where u =
- * attn_rng_uniform(attn_rng_bits(seed, b), t) (rng.h). */
+ * attn_rng_uniform(attn_rng_bits(seed, b), t) (rng.h).
+ *
+ * Penalties change the logits of a step before a token is taken, with one beam, greedily or by
+ * sampling; log probabilities are those of the changed logits. The tokens of a sequence are those
+ * of its prompt, its begin token included, and those generated so far. First each of them has its
+ * logit divided by repetition_penalty, or multiplied if it is below 0 (Keskar et al. 2019). Then
+ * each generated token loses frequency_penalty for each time that it was generated, and
+ * presence_penalty once. Last, the tokens that would repeat no_repeat_ngram_size tokens of the
+ * sequence in a row get -infinity (Paulus et al. 2018). If all tokens have it, the search ends
+ * there. */
 typedef struct attn_generate_options {
     size_t beams; /* hypotheses for each source; 1 (default): greedy search */
     /* most new tokens of a target, its end token included; 0 (default): 2 S + 10 */
@@ -327,12 +336,15 @@ typedef struct attn_generate_options {
     /* how many of the most probable tokens are returned for each step; default 0, at most
      * ATTN_ALTERNATIVES_MOST */
     size_t alternatives;
-    bool samples;       /* draw each token; only with one beam */
-    double temperature; /* sampling: above 0, default 1 */
-    double top_p;       /* sampling: above 0, at most 1 (default) */
-    double min_p;       /* sampling: 0 (default) to 1 */
-    size_t top_k;       /* sampling: 0 (default) keeps all tokens */
-    uint64_t seed;      /* sampling: default 0 */
+    bool samples;                               /* draw each token; only with one beam */
+    double temperature;                         /* sampling: above 0, default 1 */
+    double top_p;                               /* sampling: above 0, at most 1 (default) */
+    double min_p;                               /* sampling: 0 (default) to 1 */
+    size_t top_k;                               /* sampling: 0 (default) keeps all tokens */
+    uint64_t seed;                              /* sampling: default 0 */
+    double repetition_penalty;                  /* above 0; 0 (default) and 1: none */
+    double frequency_penalty, presence_penalty; /* finite; default 0 */
+    size_t no_repeat_ngram_size;                /* 0 (default): tokens may repeat */
     /* [intervention_count], default none. Allowed are ATTN_ABLATE_ZERO and ATTN_SCALE_HEAD of all
      * sequences and positions, since a search never sees a sequence as a whole. */
     const attn_intervention *interventions;
@@ -404,7 +416,7 @@ typedef struct attn_model_pass {
     bool trains;
     bool guides; /* the step has losses of guidance or diversity */
     /* attn_model_generate; the members are those of attn_generate_options */
-    bool searches, samples;
+    bool searches, samples, penalises; /* penalises: any penalty is set */
     size_t beams, alternatives;
 } attn_model_pass;
 

@@ -30,8 +30,7 @@ typedef struct body {
     srv_sight_input sight;
     int offset_unit;
     int64_t num_beams, max_length, num_alternatives, decimals, timeout_ms;
-    double length_penalty;
-    srv_sampling sampling;
+    attn_generate_options search; /* the fields that the request writes into them */
     srv_strings stop_tokens;
     srv_ints stop_token_ids;
     srv_interventions interventions;
@@ -75,10 +74,11 @@ const srv_field srv_models_generate_fields[] = {
     SRV_INT_ROW(body, max_length, 1, 65536,
                 "Most tokens to generate, the end included; default 2 x source length + 10, at "
                 "most the max_length of the model, which a decoder alone shares with its text."),
-    SRV_REAL_ROW(
-        body, length_penalty, -10, 10,
-        "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
-    SRV_SAMPLING_ROWS(body, sampling),
+    SRV_NAMED_ROW(
+        body, "length_penalty", search.length_penalty, SRV_REAL,
+        "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6.",
+        .min = -10, .max = 10),
+    SRV_SAMPLING_ROWS(body, search),
     SRV_FIELD_ROW(body, stop_tokens, SRV_STRINGS,
                   "Words of the vocabulary that end a sequence as <eos> does, such as [\".\"].",
                   .max = SRV_STOPS),
@@ -219,6 +219,7 @@ static attn_model_cost cost_of(const call *c) {
                                     .T = c->read,
                                     .searches = true,
                                     .samples = srv_given(&c->pass.scope, "seed"),
+                                    .penalises = srv_sampling_penalty(&c->pass.scope) != NULL,
                                     .beams = beams,
                                     .hides = srv_models_hides(&c->source),
                                     .keeps_weights = shows_weights(c) || c->streams,
@@ -319,7 +320,7 @@ static bool begin_events(call *c, attn_generate_options *options) {
 static bool compute(void *data) {
     call *c = data;
     const size_t B = c->source.count;
-    attn_generate_options options = attn_generate_defaults();
+    attn_generate_options options = c->body.search;
     attn_error err = {0};
     int64_t *lengths;
     if (c->streams && !begin_events(c, &options))
@@ -343,9 +344,8 @@ static bool compute(void *data) {
     options.most = c->most;
     options.interventions = c->interventions;
     options.intervention_count = c->intervention_count;
-    options.length_penalty = c->body.length_penalty;
     options.alternatives = (size_t)c->body.num_alternatives;
-    srv_sampling_set(&c->pass.scope, &c->body.sampling, &options);
+    options.samples = srv_given(&c->pass.scope, "seed");
     options.want_weights = shows_weights(c);
     attn_status status =
         c->out && c->made
@@ -556,8 +556,7 @@ srv_outcome srv_models_generate(srv_request *req) {
     call c = {.pass.call.req = req,
               .body = {.num_beams = 1,
                        .decimals = -1,
-                       .length_penalty = 0.6,
-                       .sampling = SRV_SAMPLING_DEFAULTS,
+                       .search = attn_generate_defaults(),
                        .figure = SRV_FIGURE_DEFAULTS}};
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
     srv_growing_end(&c.growing);

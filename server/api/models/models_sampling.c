@@ -2,6 +2,15 @@
 
 #include <inttypes.h>
 
+const char *srv_sampling_penalty(const srv_scope *scope) {
+    static const char *const penalties[] = {"repetition_penalty", "frequency_penalty",
+                                            "presence_penalty", "no_repeat_ngram_size"};
+    for (size_t i = 0; i < sizeof penalties / sizeof *penalties; i++)
+        if (srv_given(scope, penalties[i]))
+            return penalties[i];
+    return NULL;
+}
+
 bool srv_sampling_check(const srv_scope *scope, int64_t num_beams) {
     static const char *const options[] = {"temperature", "top_k", "top_p", "min_p"};
     const bool samples = srv_given(scope, "seed");
@@ -11,18 +20,9 @@ bool srv_sampling_check(const srv_scope *scope, int64_t num_beams) {
                               "%s needs seed, which is not in this request: tokens are then drawn, "
                               "the same for the same seed",
                               options[i]);
-    return !samples || num_beams == 1 ||
-           srv_refuse(
-               scope, SRV_VALUE, "num_beams",
-               "tokens are drawn for one sequence alone: expected 1 with seed, found %" PRId64,
-               num_beams);
-}
-
-void srv_sampling_set(const srv_scope *scope, const srv_sampling *in, attn_generate_options *out) {
-    out->samples = srv_given(scope, "seed");
-    out->seed = (uint64_t)in->seed;
-    out->temperature = in->temperature;
-    out->top_k = (size_t)in->top_k;
-    out->top_p = in->top_p;
-    out->min_p = in->min_p;
+    const char *alone = samples ? "seed" : srv_sampling_penalty(scope);
+    return !alone || num_beams == 1 ||
+           srv_refuse(scope, SRV_VALUE, "num_beams",
+                      "a search with %s has one sequence alone: expected 1, found %" PRId64, alone,
+                      num_beams);
 }
