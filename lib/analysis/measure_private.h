@@ -1,5 +1,6 @@
-/* Declarations that measure.c and measure_rows.c share: the plan that follows from shapes, the sums
- * over a block of rows, and one row. t_i is the key position of query i (attn/analysis.h). */
+/* Declarations that measure.c and measure_rows.c share: sizes that follow from options and shapes,
+ * the sums over a block of rows, and what is known of the row that is measured. t_i is the key
+ * position of query i (attn/analysis.h). */
 #ifndef ATTN_ANALYSIS_MEASURE_PRIVATE_H
 #define ATTN_ANALYSIS_MEASURE_PRIVATE_H
 
@@ -100,7 +101,7 @@ typedef struct attn_measure_line {
     bool peaks;             /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
 
-/* A mean that is being summed. */
+/* Returns the number of rows that kind_batches or class_batches stands for: 0 counts as 1. */
 static inline size_t attn_measure_batches(size_t batches) {
     return batches ? batches : 1;
 }

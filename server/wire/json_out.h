@@ -17,9 +17,9 @@ attn_json_text srv_json_object(srv_request *req);
 static inline srv_request *srv_json_request(const attn_json_text *j) {
     return j->owner;
 }
-/* Writes a tensor as nested lists, or adds it to the parts. Floats are rounded to j->decimals
- * decimals (negative: not rounded). Floats that are not finite become null. A tensor of rank 0
- * becomes null; an axis of 0 gives []. */
+/* Writes a tensor as nested lists or, as the head of this file says, collects it as a part of the
+ * answer. Floats in lists are rounded to j->decimals decimals (negative: not rounded); those that
+ * are not finite become null. A tensor of rank 0 becomes null; an axis of length 0 gives []. */
 void srv_json_tensor(attn_json_text *j, const attn_tensor *t);
 void srv_json_key_tensor(attn_json_text *j, const char *key, const attn_tensor *t);
 /* Writes a dense float64 tensor whose values came from float32, rounded to float32. Otherwise the

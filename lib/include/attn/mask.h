@@ -213,7 +213,7 @@ bool attn_mask_fills(const attn_mask *m);
  * query i. All keys outside are hidden (with a finite fill: filled). Takes constant time. */
 void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi);
 /* Sets keep[j - j0] for the keys j0 … j0 + n - 1 to 1 if the key is visible to query i, else to 0.
- * A finite fill has no effect here. */
+ * A hidden key gets 0 even if a finite fill gives it a finite score. */
 void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *keep);
 /* Sets add[j - j0] to the sum of the additive parts of the cell: -infinity if one of them hides it,

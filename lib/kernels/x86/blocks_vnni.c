@@ -30,7 +30,8 @@ enum {
 };
 #define LEAST 0x1p-100f /* if all numbers of a block are smaller, the block counts as zeros */
 
-/* The digits of DEPTH terms of a row of x, for pairs of blocks. */
+/* DEPTH numbers of a row of x as digits, with the s_b of their blocks. As a vector holds two blocks
+ * of W, two neighbouring blocks of x are stored as a pair. */
 typedef struct digits {
     _Alignas(64) int8_t digit[PAIRS][DIGITS][2 * VALUES];
     _Alignas(64) float scale[PAIRS][16]; /* s of each of the two blocks, eight times */

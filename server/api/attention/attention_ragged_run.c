@@ -62,7 +62,8 @@ static bool name_in_field(attn_error *err, const char *name, size_t b, const att
     return true;
 }
 
-/* The error of an entry that is named in the request. */
+/* What name_item reads: the error of entry b, whose `where` it makes name the element in the
+ * request. */
 typedef struct naming {
     attn_error *err;
     size_t b;
