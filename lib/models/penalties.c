@@ -45,7 +45,8 @@ static void penalise_counts(const int32_t *ids, size_t count, const attn_generat
     }
 }
 
-/* Sets the logits of tokens to -infinity with which the last n tokens would occur a second time. */
+/* Sets the logits to -infinity of those tokens that, after the last n - 1 tokens, would make n tokens
+ * in a row occur a second time. */
 static void forbid_repeats(const int32_t *ids, size_t count, size_t n, float *logits) {
     const int32_t *last = ids + count - (n - 1);
     for (size_t i = 0; i + n <= count; i++)

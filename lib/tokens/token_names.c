@@ -14,7 +14,7 @@ static bool begins(const char *token, const char *with) {
     return token && strncmp(token, with, strlen(with)) == 0;
 }
 
-/* Such as <s> and [SEP]. */
+/* Returns whether the token is a special one by its form, such as <s> and [SEP]. */
 static bool is_named(const char *token) {
     const size_t size = strlen(token);
     return size > 1 &&
@@ -124,14 +124,12 @@ static bool is_blank_text(const char *text) {
 /* Whether tokens[at] continues the word of the token before it. */
 static bool continues(attn_token_marks marks, const char *const *tokens, size_t count, size_t at,
                       attn_arena *arena) {
-    const char *const before = at && at < count ? tokens[at - 1] : NULL, *const token =
-                                                                             before ? tokens[at]
-                                                                                    : NULL;
+    const char *before = at && at < count ? tokens[at - 1] : NULL;
+    const char *token = before ? tokens[at] : NULL;
     if (!token || is_named(before) || is_named(token) || begins(token, "Ġ") ||
         begins(token, blank_mark))
         return false;
-    const char *const text = text_of(marks, token, arena), *const old =
-                                                               text_of(marks, before, arena);
+    const char *text = text_of(marks, token, arena), *old = text_of(marks, before, arena);
     if (!text || !old || !*text || !*old || strpbrk(old, "\n") ||
         (is_blank_text(text) && strcmp(text, " ") != 0) ||
         (is_blank_text(old) && strcmp(old, " ") != 0))
@@ -149,6 +147,6 @@ const char *attn_token_name(attn_token_marks marks, const char *const *tokens, s
     const char *text = text_of(marks, tokens[at], arena);
     const bool is_word = !continues(marks, tokens, count, at, arena) &&
                          !continues(marks, tokens, count, at + 1, arena);
-    /* that blank divides words */
+    /* the blank in front of a whole word only divides it from the word before */
     return text && is_word && *text == ' ' && text[1] && text[1] != ' ' ? text + 1 : text;
 }

@@ -21,7 +21,8 @@ import requests
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("ATTND", str(ROOT / "build" / "attnd"))
 READY = re.compile(r"^attnd (\S+) listening on (\S+) \(kernels (\w+), (\d+) workers?(?:, operations on (\S+))?\)$")
-PATIENCE = float(os.environ.get("ATTN_TEST_PATIENCE", "60"))  # sanitizers are slow, and so is what a daemon has a deadline for
+PATIENCE = float(os.environ.get("ATTN_TEST_PATIENCE", "60"))  # seconds; sanitizers need more
+# With more patience, the requests of a daemon have a deadline as long.
 SLOW = {"ATTND_REQUEST_TIMEOUT_MS": str(int(1000 * PATIENCE))} if PATIENCE > 60 else {}
 
 

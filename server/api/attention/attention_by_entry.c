@@ -22,7 +22,7 @@ typedef enum item_kind {
     OF_QUERIES,
     OF_KEYS,
     OF_ENTRY,   /* one number for the entry, or one for all entries */
-    OF_LENGTHS, /* beside query: the lengths of packed rows or of page caches */
+    OF_LENGTHS, /* one number for the entry; beside query they may be lengths of packed rows */
     OF_BLOCKS,  /* the entry, in a page cache */
 } item_kind;
 
